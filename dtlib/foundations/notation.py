@@ -1,0 +1,125 @@
+"""The book's one symbol table: one symbol, one meaning, in code and in every equation.
+
+A formula's parameters are names of this table; it gives them their LaTeX, their unit and their
+meaning, and typical values on which every formula is checked. To use a new symbol, add a line.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A name of the library, how it is typeset, its unit ("" for a count) and what it means.
+
+    `sample` holds values that it takes in practice; tests evaluate every formula on them.
+    """
+
+    name: str
+    latex: str
+    unit: str
+    meaning: str
+    group: str
+    sample: tuple[float, ...]
+
+    def sympy(self):
+        """The positive sympy symbol that stands for this name in a formula's expression.
+
+        >>> NOTATION["alpha"].sympy()
+        alpha
+        """
+        import sympy
+
+        return sympy.Symbol(self.name, positive=True)
+
+
+_MACHINE, _MESSAGE, _RANKS, _WORK = (
+    "Links and machines",
+    "Messages",
+    "Ranks and how they are grouped",
+    "Work and time",
+)
+_COUNTS = (1, 2, 3, 8, 64, 1000)
+_RATES = (1e9, 5e10, 4.5e11)
+
+_SYMBOLS = (
+    Symbol("alpha", r"\alpha", "s", "latency, the fixed time of one message", _MACHINE,
+           (2e-7, 5e-6, 3e-4)),
+    Symbol("beta", r"\beta", "B/s", "bandwidth of one endpoint, per direction", _MACHINE, _RATES),
+    Symbol("gamma", r"\gamma", "s/B", "time to reduce one byte into another", _MACHINE,
+           (5e-13, 1e-10)),
+    Symbol("L", "L", "s", "LogGP latency, the time that a byte travels", _MACHINE, (5e-7, 1e-5)),
+    Symbol("o", "o", "s", "LogGP overhead, the time that a processor spends to send or receive",
+           _MACHINE, (2e-7, 4e-6)),
+    Symbol("gap", "g", "s", "LogGP gap, the least time between two messages", _MACHINE,
+           (1e-7, 2e-6)),
+    Symbol("G", "G", "s/B", "LogGP gap per byte, the inverse of the bandwidth", _MACHINE,
+           (2e-12, 2e-11)),
+    Symbol("peak", "F", "FLOP/s", "peak arithmetic rate, dense, of the data type in use", _MACHINE,
+           (2e10, 9.895e14)),
+    Symbol("bandwidth", r"B_\text{mem}", "B/s", "bandwidth of the memory that the work reads",
+           _MACHINE, (1e10, 3.35e12)),
+    Symbol("cores", "c", "", "processors that share one memory system", _MACHINE, (1, 2, 16)),
+    Symbol("n", "n", "B", "bytes of the message, or of the buffer that each rank holds", _MESSAGE,
+           (1, 1e3, 123456.0, 1e9)),
+    Symbol("k", "k", "", "messages, or chunks that one message is cut into", _MESSAGE, _COUNTS),
+    Symbol("S", "S", "", "segments that are pipelined through a tree", _MESSAGE, _COUNTS),
+    Symbol("h", "h", "", "hops between the source and the last receiver", _MESSAGE, (1, 2, 7, 255)),
+    Symbol("P", "P", "", "ranks that take part", _RANKS, (2, 3, 8, 64, 1000, 2**29)),
+    Symbol("ranks_per_node", r"P_\text{node}", "", "ranks in one node", _RANKS, (2, 4, 8, 72)),
+    Symbol("nodes", r"N_\text{node}", "", "nodes", _RANKS, (2, 3, 128)),
+    Symbol("nics", r"N_\text{nic}", "", "network ports of one node", _RANKS, (1, 2, 8)),
+    Symbol("p", "p", "", "pipeline stages", _RANKS, (2, 4, 16)),
+    Symbol("m", "m", "", "micro-batches", _RANKS, (1, 8, 96)),
+    Symbol("flops", "W", "FLOP", "arithmetic work", _WORK, (1e6, 1e15)),
+    Symbol("bytes", "Q", "B", "bytes that the work moves to and from memory", _WORK, (1e6, 1e11)),
+    Symbol("intensity", "I", "FLOP/B", "arithmetic intensity, the work per byte moved", _WORK,
+           (0.25, 40, 3e3)),
+    Symbol("time", r"T_\text{meas}", "s", "time that was measured", _WORK, (1e-5, 0.25)),
+)  # fmt: skip
+
+NOTATION: dict[str, Symbol] = {symbol.name: symbol for symbol in _SYMBOLS}
+
+
+@dataclass(frozen=True)
+class NotationTable:
+    """The symbol table as a page shows it: Markdown in a notebook, plain columns in a terminal."""
+
+    symbols: tuple[Symbol, ...]
+
+    def _groups(self) -> dict[str, list[Symbol]]:
+        groups: dict[str, list[Symbol]] = {}
+        for symbol in self.symbols:
+            groups.setdefault(symbol.group, []).append(symbol)
+        return groups
+
+    def _repr_markdown_(self) -> str:
+        blocks = []
+        for group, symbols in self._groups().items():
+            rows = [
+                f"| ${s.latex}$ | `{s.name}` | {s.unit or 'count'} | {s.meaning} |" for s in symbols
+            ]
+            header = ["| symbol | in code | unit | meaning |", "|:--|:--|:--|:--|"]
+            blocks.append("\n".join([f"**{group}**", "", *header, *rows]))
+        return "\n\n".join(blocks)
+
+    def __repr__(self) -> str:
+        width = max(len(symbol.name) for symbol in self.symbols)
+        lines = []
+        for group, symbols in self._groups().items():
+            lines += [group]
+            lines += [f"  {s.name:{width}}  {s.unit or 'count':6}  {s.meaning}" for s in symbols]
+        return "\n".join(lines)
+
+
+def notation_table(*names: str) -> NotationTable:
+    """The symbol table, or the part of it that is named. Raises KeyError for an unknown name.
+
+    >>> notation_table("alpha", "beta")
+    Links and machines
+      alpha  s       latency, the fixed time of one message
+      beta   B/s     bandwidth of one endpoint, per direction
+    """
+    unknown = [name for name in names if name not in NOTATION]
+    if unknown:
+        raise KeyError(f"no symbol {unknown[0]!r} in the notation; known: {', '.join(NOTATION)}")
+    return NotationTable(tuple(NOTATION[name] for name in names or NOTATION))
