@@ -14,8 +14,16 @@ from dtlib.foundations.alpha_beta import (
     pipelined_chain_best_time,
     pipelined_chain_time,
 )
+from dtlib.foundations.fit import Fit, fit_alpha_beta
 from dtlib.foundations.formula import Formula, FormulaError, formula, formulas
+from dtlib.foundations.hardware import GPU, Cluster, Link, Node, catalog, hardware_table
 from dtlib.foundations.notation import NOTATION, Symbol, notation_table
+from dtlib.foundations.roofline import (
+    arithmetic_intensity,
+    ridge_intensity,
+    roofline_rate,
+    roofline_time,
+)
 from dtlib.foundations.units import (
     GB,
     KB,
@@ -40,29 +48,38 @@ from dtlib.foundations.units import (
 
 __all__ = [
     "GB",
+    "GPU",
     "KB",
     "MB",
     "NOTATION",
     "PFLOP",
     "TB",
     "TFLOP",
+    "Cluster",
+    "Fit",
     "Formula",
     "FormulaError",
     "Gbit",
     "GiB",
     "KiB",
+    "Link",
     "MiB",
+    "Node",
     "Quantity",
     "Symbol",
     "TiB",
+    "arithmetic_intensity",
     "bandwidth_efficiency",
+    "catalog",
     "chunked_time",
     "day",
     "effective_bandwidth",
+    "fit_alpha_beta",
     "format_quantity",
     "formula",
     "formulas",
     "half_performance_bytes",
+    "hardware_table",
     "hour",
     "loggp_alpha",
     "loggp_beta",
@@ -76,5 +93,8 @@ __all__ = [
     "pipelined_chain_best_chunks",
     "pipelined_chain_best_time",
     "pipelined_chain_time",
+    "ridge_intensity",
+    "roofline_rate",
+    "roofline_time",
     "us",
 ]

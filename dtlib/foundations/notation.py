@@ -6,6 +6,8 @@ meaning, and typical values on which every formula is checked. To use a new symb
 
 from dataclasses import dataclass
 
+from dtlib.foundations.table import Table, Tables
+
 
 @dataclass(frozen=True)
 class Symbol:
@@ -80,46 +82,31 @@ _SYMBOLS = (
 NOTATION: dict[str, Symbol] = {symbol.name: symbol for symbol in _SYMBOLS}
 
 
-@dataclass(frozen=True)
-class NotationTable:
-    """The symbol table as a page shows it: Markdown in a notebook, plain columns in a terminal."""
+def notation_table(*names: str) -> Tables:
+    """The symbol table, or the part of it that is named, in groups.
 
-    symbols: tuple[Symbol, ...]
-
-    def _groups(self) -> dict[str, list[Symbol]]:
-        groups: dict[str, list[Symbol]] = {}
-        for symbol in self.symbols:
-            groups.setdefault(symbol.group, []).append(symbol)
-        return groups
-
-    def _repr_markdown_(self) -> str:
-        blocks = []
-        for group, symbols in self._groups().items():
-            rows = [
-                f"| ${s.latex}$ | `{s.name}` | {s.unit or 'count'} | {s.meaning} |" for s in symbols
-            ]
-            header = ["| symbol | in code | unit | meaning |", "|:--|:--|:--|:--|"]
-            blocks.append("\n".join([f"**{group}**", "", *header, *rows]))
-        return "\n\n".join(blocks)
-
-    def __repr__(self) -> str:
-        width = max(len(symbol.name) for symbol in self.symbols)
-        lines = []
-        for group, symbols in self._groups().items():
-            lines += [group]
-            lines += [f"  {s.name:{width}}  {s.unit or 'count':6}  {s.meaning}" for s in symbols]
-        return "\n".join(lines)
-
-
-def notation_table(*names: str) -> NotationTable:
-    """The symbol table, or the part of it that is named. Raises KeyError for an unknown name.
+    Raises KeyError for a name that it does not have.
 
     >>> notation_table("alpha", "beta")
     Links and machines
-      alpha  s       latency, the fixed time of one message
-      beta   B/s     bandwidth of one endpoint, per direction
+      in code  unit  meaning
+      alpha    s     latency, the fixed time of one message
+      beta     B/s   bandwidth of one endpoint, per direction
     """
     unknown = [name for name in names if name not in NOTATION]
     if unknown:
         raise KeyError(f"no symbol {unknown[0]!r} in the notation; known: {', '.join(NOTATION)}")
-    return NotationTable(tuple(NOTATION[name] for name in names or NOTATION))
+    symbols = [NOTATION[name] for name in names or NOTATION]
+    return Tables(
+        Table(
+            group,
+            ("symbol", "in code", "unit", "meaning"),
+            tuple(
+                (f"${s.latex}$", f"`{s.name}`", s.unit or "count", s.meaning)
+                for s in symbols
+                if s.group == group
+            ),
+            page_only=("symbol",),
+        )
+        for group in dict.fromkeys(s.group for s in symbols)
+    )
