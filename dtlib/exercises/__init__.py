@@ -1,0 +1,23 @@
+"""Checks for the reader's own answers: ``check("12.4", my_ring)``.
+
+A check runs what the reader wrote, over a recording transport or on inputs of its own, and judges
+what it did. It says what is wrong and where, and keeps the right value to itself.
+"""
+
+from dtlib.exercises.engine import check
+from dtlib.exercises.trace import Deadlock, Message, Trace, TransportError
+from dtlib.exercises.transport import Comm, record
+from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
+
+__all__ = [
+    "Comm",
+    "Deadlock",
+    "Message",
+    "NotYet",
+    "Passed",
+    "Trace",
+    "TransportError",
+    "UnknownExercise",
+    "check",
+    "record",
+]

@@ -1,0 +1,183 @@
+"""Judges of numbers and of functions: what is wrong, in which term, by what kind of factor."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dtlib.exercises.verdict import NotYet
+
+
+class Mistake(NamedTuple):
+    """A wrong value that readers arrive at, and the sentence that helps them on."""
+
+    value: float
+    hint: str
+
+
+class Limit(NamedTuple):
+    """A corner of a formula's inputs that isolates one of its terms."""
+
+    name: str
+    inputs: Mapping[str, float]
+    hint: str
+
+
+_BINARY = "decimal or binary prefixes? (GB is 10^9, GiB is 2^30)"
+_FACTORS = {
+    8.0: "bits or bytes?",
+    1e3: "check the prefixes",
+    1e6: "check the prefixes",
+    1e9: "check the prefixes",
+    2.0: "one direction or both, one phase or both?",
+    1.024: _BINARY,
+    1.024**2: _BINARY,
+    1.024**3: _BINARY,
+    1.024**4: _BINARY,
+}
+
+
+def real(answer: Any, what: str, unit: str = "") -> float:
+    """``answer`` as a finite float, or `NotYet` that says which kind of thing came instead."""
+    asked = f"{what} must be a number{f' in {unit}' if unit else ''}"
+    if isinstance(answer, str | bool | complex) or answer is None or answer is Ellipsis:
+        raise NotYet(f"{asked}, got {answer!r}")
+    if getattr(answer, "shape", ()) not in ((), []):
+        raise NotYet(f"{asked}, got an array of shape {tuple(answer.shape)}")
+    try:
+        value = float(answer)
+    except (TypeError, ValueError, OverflowError):
+        raise NotYet(f"{asked}, got {type(answer).__name__}") from None
+    if not math.isfinite(value):
+        raise NotYet(f"{what} must be a finite number, got {value}")
+    return value
+
+
+def number(
+    answer: Any,
+    expected: float,
+    what: str,
+    unit: str = "",
+    *,
+    tolerance: float = 0.01,
+    mistakes: Iterable[Mistake] = (),
+) -> float:
+    """Pass a number within ``tolerance`` (relative) of ``expected``; else say what kind of wrong.
+
+    The known ``mistakes`` are tried first, then factors that units explain; the rest learns only
+    its direction and whether the order of magnitude is right.
+
+    >>> number(35.2, 35.0, "T", "ms")
+    35.2
+    >>> number(280, 35.0, "T", "ms")
+    Traceback (most recent call last):
+    ...
+    dtlib.exercises.verdict.NotYet: T is too large by about a factor of 8: bits or bytes?
+    """
+    value = real(answer, what, unit)
+    if math.isclose(value, expected, rel_tol=tolerance):
+        return value
+    for mistake in mistakes:
+        if math.isclose(value, mistake.value, rel_tol=min(tolerance, 0.01)):
+            raise NotYet(f"{what}: {mistake.hint}")
+    raise NotYet(f"{what} {_kind_of_wrong(value / expected)}")
+
+
+def whole(answer: Any, what: str) -> int:
+    """``answer`` as a whole number."""
+    value = real(answer, what)
+    if value != int(value):
+        raise NotYet(f"{what} must be a whole number, got {value}")
+    return int(value)
+
+
+def _kind_of_wrong(ratio: float) -> str:
+    if ratio <= 0:
+        return "has the wrong sign" if ratio < 0 else "must not be zero"
+    side = "large" if ratio > 1 else "small"
+    ratio = max(ratio, 1 / ratio)
+    for factor, question in _FACTORS.items():
+        if math.isclose(ratio, factor, rel_tol=0.004):
+            return f"is too {side} by about a factor of {factor:,.3g}: {question}"
+    if ratio < 1.1:
+        return f"is close, but a little too {side}: a small term is missing, or rounded too early"
+    if ratio < 3:
+        return f"has the right order of magnitude, but is too {side}"
+    return f"is too {side}, by {'more' if ratio > 10 else 'less'} than a factor of ten"
+
+
+def function(answer: Any, signature: str) -> Callable:
+    """``answer`` if it is a function that takes the arguments of ``signature``, else `NotYet`."""
+    if not callable(answer):
+        raise NotYet(f"pass your function {signature}, got {type(answer).__name__}: {answer!r}")
+    wanted = signature[signature.index("(") + 1 : -1].split(", ")
+    try:
+        parameters = inspect.signature(answer)
+        parameters.bind(*wanted)
+    except ValueError:
+        return answer
+    except TypeError:
+        raise NotYet(f"your function must take {signature}, but it takes {parameters}") from None
+    return answer
+
+
+def call(answer: Callable, *args: Any) -> Any:
+    """Run the reader's function; whatever it raises becomes a `NotYet` that shows the inputs."""
+    try:
+        result = answer(*args)
+    except NotImplementedError:
+        raise NotYet("there is nothing here yet: the function raises NotImplementedError") from None
+    except (NotYet, AssertionError):
+        raise
+    except Exception as error:
+        inputs = ", ".join(map(_brief, args))
+        raise NotYet(f"({inputs}) raises {type(error).__name__}: {error}") from None
+    if result is None or result is Ellipsis:
+        raise NotYet("the function returns nothing yet")
+    return result
+
+
+def formula(
+    answer: Any,
+    reference: Callable,
+    signature: str,
+    cases: Sequence[Mapping[str, float]],
+    *,
+    limits: Sequence[Limit] = (),
+    wrong: Sequence[tuple[Callable, str]] = (),
+    tolerance: float = 1e-9,
+) -> None:
+    """Pass a function that equals ``reference`` on every case.
+
+    A function that does not is compared with the known ``wrong`` ones, then in the ``limits`` that
+    isolate one term each: the hint of the first limit in which it fails says which term is off.
+    """
+    function(answer, signature)
+    inputs = [tuple(case.values()) for case in cases]
+    values = [real(call(answer, *case), "the returned value") for case in inputs]
+    if _agree(values, [reference(*case) for case in inputs], tolerance):
+        return
+    for other, hint in wrong:
+        if _agree(values, [other(*case) for case in inputs], tolerance):
+            raise NotYet(hint)
+    for limit in limits:
+        for case in cases:
+            corner = tuple({**case, **limit.inputs}.values())
+            value = real(call(answer, *corner), "the returned value")
+            if not _agree([value], [reference(*corner)], tolerance):
+                raise NotYet(f"wrong already when {limit.name}: {limit.hint}")
+    for case, value in zip(inputs, values, strict=True):
+        if not _agree([value], [reference(*case)], tolerance):
+            shown = ", ".join(f"{k}={_brief(v)}" for k, v in zip(cases[0], case, strict=True))
+            raise NotYet(f"with {shown} the result {_kind_of_wrong(value / reference(*case))}")
+
+
+def _agree(values: Sequence[float], expected: Sequence[float], tolerance: float) -> bool:
+    return all(
+        math.isclose(v, e, rel_tol=tolerance, abs_tol=1e-300)
+        for v, e in zip(values, expected, strict=True)
+    )
+
+
+def _brief(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)

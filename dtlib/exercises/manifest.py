@@ -1,0 +1,119 @@
+"""The one list of exercises: what each trains, how long it takes, what tests it."""
+
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+
+KINDS = ("compute", "repair", "derive", "design")
+
+
+class ManifestError(ValueError):
+    """An entry of the manifest is incomplete or contradicts another."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise of a chapter (label "12.4") or one task of a lab (label "all-reduce.2")."""
+
+    label: str
+    slug: str
+    title: str
+    chapter: str
+    kind: str
+    stars: int
+    minutes: int
+    skill: str
+    test: str
+    covers: tuple[str, ...] = ()
+    check: bool = True
+    lab: str = ""
+
+    @property
+    def group(self) -> str:
+        """What stands before the number in the label: the chapter or the lab."""
+        return self.label.rpartition(".")[0]
+
+    @property
+    def number(self) -> int:
+        return int(self.label.rpartition(".")[2])
+
+    @property
+    def module(self) -> str:
+        """The module that holds the grader."""
+        room = f"lab_{self.lab}" if self.lab else f"chapter_{self.chapter.zfill(2)}"
+        return f"dtlib.exercises.{room.replace('-', '_')}"
+
+    def __post_init__(self) -> None:
+        problem = self._problem()
+        if problem:
+            raise ManifestError(f"exercise {self.label}: {problem}")
+
+    def _problem(self) -> str:
+        expected_group = self.lab or self.chapter
+        if self.group != expected_group or not self.label.rpartition(".")[2].isdecimal():
+            return f"the label must be {expected_group!r}, a point and a number"
+        if not self.slug.startswith("ex-"):
+            return f"the slug must start with 'ex-', got {self.slug!r}"
+        if self.kind not in KINDS:
+            return f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}"
+        if self.stars not in (1, 2, 3):
+            return f"stars must be 1, 2 or 3, got {self.stars!r}"
+        if not (isinstance(self.minutes, int) and self.minutes > 0):
+            return f"minutes must be a positive whole number, got {self.minutes!r}"
+        empty = [name for name in ("title", "skill", "test") if not getattr(self, name).strip()]
+        return f"{', '.join(empty)} must not be empty" if empty else ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All exercises, in the order in which they are printed."""
+
+    exercises: tuple[Exercise, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("label", "slug"):
+            seen: set[str] = set()
+            for exercise in self.exercises:
+                value = getattr(exercise, name)
+                if value in seen:
+                    raise ManifestError(f"two exercises have the {name} {value!r}")
+                seen.add(value)
+        for group in dict.fromkeys(e.group for e in self.exercises):
+            numbers = [e.number for e in self.of(group)]
+            if numbers != list(range(1, len(numbers) + 1)):
+                raise ManifestError(f"the exercises of {group} must count 1, 2, 3, ...: {numbers}")
+
+    def of(self, group: str) -> tuple[Exercise, ...]:
+        """The exercises of one chapter ("12") or one lab ("all-reduce"), in order."""
+        return tuple(e for e in self.exercises if e.group == group)
+
+    def covering(self, item: str) -> tuple[Exercise, ...]:
+        """The exercises that take up one item of the sources."""
+        return tuple(e for e in self.exercises if item in e.covers)
+
+
+def parse(text: str) -> Manifest:
+    """Read a manifest from TOML text; raises `ManifestError` that names the entry.
+
+    >>> parse('[[exercise]]\\nlabel = "12.1"')
+    Traceback (most recent call last):
+    ...
+    dtlib.exercises.manifest.ManifestError: exercise 12.1: missing chapter, kind, ...
+    """
+    known = {field.name for field in fields(Exercise)}
+    required = known - {"covers", "check", "lab"}
+    exercises = []
+    for entry in tomllib.loads(text).get("exercise", []):
+        label = entry.get("label", "without a label")
+        for trouble, names in (("missing", required - set(entry)), ("unknown", set(entry) - known)):
+            if names:
+                raise ManifestError(f"exercise {label}: {trouble} {', '.join(sorted(names))}")
+        exercises.append(Exercise(**entry | {"covers": tuple(entry.get("covers", ()))}))
+    return Manifest(tuple(exercises))
+
+
+@cache
+def manifest() -> Manifest:
+    """The manifest of the book, read once."""
+    return parse(files("dtlib.exercises").joinpath("manifest.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,41 @@
+"""The three answers of a check: passed, not yet, and no such exercise."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The verdict of a check that found nothing wrong: what it verified, in one line.
+
+    >>> Passed("12.4", "all 56 sends carry the right chunk")
+    12.4 passed: all 56 sends carry the right chunk
+    """
+
+    label: str
+    verified: str
+
+    def __repr__(self) -> str:
+        return f"{self.label} passed: {self.verified}"
+
+
+class NotYet(AssertionError):
+    """The answer is not right yet. The message says what is wrong, never what is right.
+
+    Notebooks print it as one line, without a traceback: the reader's mistake is in the reader's
+    cell, not in the frames of this library.
+    """
+
+    def __init__(self, reason: str, label: str = ""):
+        super().__init__(f"{label}: {reason}" if label else reason)
+        self.reason = reason
+        self.label = label
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"Not yet. {self}"]
+
+
+class UnknownExercise(LookupError):
+    """No exercise has this label, or it is one that no program can check."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]

@@ -1,0 +1,244 @@
+"""The recording transport has the rules of real point-to-point: each one broken is caught."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from dtlib.exercises import Deadlock, TransportError, record
+
+
+def ranks(P, n=4):
+    return [np.full(n, float(r)) for r in range(P)]
+
+
+def pass_right(comm, x):
+    """Each rank passes its vector once around the ring, with isend."""
+    into = np.empty_like(x)
+    for _ in range(comm.size - 1):
+        comm.sendrecv(x, (comm.rank + 1) % comm.size, into, (comm.rank - 1) % comm.size)
+        x = into.copy()
+    return x
+
+
+@pytest.mark.parametrize("P", [1, 2, 3, 4, 8, 16])
+def test_a_vector_passed_around_the_ring_arrives_at_the_left_neighbour(P):
+    trace = record(pass_right, ranks(P))
+    assert [int(x[0]) for x in trace.results] == [(r + 1) % P for r in range(P)]
+    assert trace.rounds == P - 1
+    assert trace.sent_bytes() == trace.received_bytes() == [(P - 1) * 32] * P
+    assert trace.sent_messages() == [P - 1] * P
+    assert all(m.dst == (m.src + 1) % P for m in trace.messages)
+
+
+def test_messages_keep_the_values_that_travelled():
+    trace = record(pass_right, ranks(3))
+    assert [(m.round, m.src, m.dst, int(m.values[0])) for m in trace.messages] == [
+        (1, 0, 1, 0),
+        (1, 1, 2, 1),
+        (1, 2, 0, 2),
+        (2, 0, 1, 2),
+        (2, 1, 2, 0),
+        (2, 2, 0, 1),
+    ]
+
+
+def test_rounds_are_the_longest_chain_not_the_number_of_messages():
+    def even_first(comm, x):
+        left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+        into = np.empty_like(x)
+        if comm.rank % 2 == 0:
+            comm.send(x, right)
+            comm.recv(into, left)
+        else:
+            comm.recv(into, left)
+            comm.send(x, right)
+
+    assert record(even_first, ranks(4)).rounds == 2
+
+
+def test_the_trace_is_the_same_on_every_run():
+    first = repr(record(pass_right, ranks(5)).messages)
+    assert all(repr(record(pass_right, ranks(5)).messages) == first for _ in range(10))
+
+
+def test_inputs_are_copied_and_buffers_show_what_happened_in_place():
+    inputs = ranks(2)
+
+    def double(comm, x):
+        x *= 2
+
+    trace = record(double, inputs)
+    assert [b[0] for b in trace.buffers] == [0.0, 2.0]
+    assert [x[0] for x in inputs] == [0.0, 1.0]
+
+
+def test_torch_tensors_travel_too():
+    torch = pytest.importorskip("torch")
+
+    def swap(comm, x):
+        into = torch.empty_like(x)
+        comm.sendrecv(x, 1 - comm.rank, into, 1 - comm.rank)
+        return into
+
+    trace = record(swap, [torch.arange(3.0), torch.arange(3.0) + 10])
+    assert torch.equal(trace.results[0], torch.arange(3.0) + 10)
+    assert trace.sent_bytes() == [12, 12]
+
+
+def all_send_first(comm, x):
+    comm.send(x, (comm.rank + 1) % comm.size)
+    comm.recv(x, (comm.rank - 1) % comm.size)
+
+
+def nobody_sends(comm, x):
+    comm.recv(x, (comm.rank - 1) % comm.size)
+
+
+def rank_0_leaves_early(comm, x):
+    if comm.rank == 1:
+        comm.recv(x, 0)
+
+
+def sends_to_the_wrong_neighbour(comm, x):
+    if comm.rank == 0:
+        comm.send(x, 2)
+    else:
+        comm.recv(x, comm.rank - 1)
+
+
+DEADLOCKS = {
+    "deadlock: rank 0 waits to send to rank 1, which waits to send to rank 2, "
+    "which waits to send to rank 0": (all_send_first, 3),
+    "deadlock: rank 0 waits to receive from rank 2, which waits to receive from rank 1, "
+    "which waits to receive from rank 0": (nobody_sends, 3),
+    "deadlock: rank 1 waits to receive from rank 0, which has finished": (rank_0_leaves_early, 2),
+    "deadlock: rank 0 waits to send to rank 2, which waits to receive from rank 1, "
+    "which waits to receive from rank 0": (sends_to_the_wrong_neighbour, 3),
+}
+
+
+@pytest.mark.parametrize("message", DEADLOCKS)
+def test_a_deadlock_says_who_waits_for_whom(message):
+    program, P = DEADLOCKS[message]
+    with pytest.raises(Deadlock) as caught:
+        record(program, ranks(P))
+    assert str(caught.value) == message
+
+
+def test_two_separate_deadlocks_are_both_told():
+    def pairs(comm, x):
+        comm.recv(x, comm.rank ^ 1)
+
+    with pytest.raises(Deadlock, match=r"rank 0 waits .* rank 1, .*; rank 2 waits .* rank 3"):
+        record(pairs, ranks(4))
+
+
+def changes_a_buffer_in_flight(comm, x):
+    if comm.rank == 0:
+        sending = comm.isend(x, 1)
+        x += 1
+        sending.wait()
+    else:
+        comm.recv(x, 0)
+
+
+def forgets_to_wait(comm, x):
+    if comm.rank == 0:
+        comm.isend(x, 1)
+    else:
+        comm.recv(x, 0)
+
+
+def counts_past_the_last_rank(comm, x):
+    comm.send(x, comm.rank + 1)
+
+
+def sends_to_itself(comm, x):
+    comm.send(x, comm.rank)
+
+
+def receives_into_half(comm, x):
+    if comm.rank == 0:
+        comm.send(x, 1)
+    else:
+        comm.recv(x[:2], 0)
+
+
+def receives_another_dtype(comm, x):
+    if comm.rank == 0:
+        comm.send(x, 1)
+    else:
+        comm.recv(np.empty(4, np.int64), 0)
+
+
+def sends_a_stride(comm, x):
+    comm.send(x[::2], 1 - comm.rank)
+
+
+def sends_a_list(comm, x):
+    comm.send([1.0], 1 - comm.rank)
+
+
+def divides_by_zero(comm, x):
+    if comm.rank == 1:
+        return 1 // 0
+    comm.recv(x, 1)
+
+
+def is_a_stub(comm, x):
+    raise NotImplementedError
+
+
+BROKEN_RULES = {
+    changes_a_buffer_in_flight: "rank 0 changed the buffer of its send to rank 1",
+    forgets_to_wait: "rank 0 never waited for its send to rank 1",
+    counts_past_the_last_rank: "rank 1 sends to rank 2, but the ranks are 0 to 1",
+    sends_to_itself: "sends to itself",
+    receives_into_half: "rank 0 sends 4 elements to rank 1, which has room for 2",
+    receives_another_dtype: "rank 0 sends float64 to rank 1, which has room for int64",
+    sends_a_stride: "contiguous",
+    sends_a_list: "numpy array or a torch tensor, got list",
+    divides_by_zero: r"rank 1 raised ZeroDivisionError: .*, at: return 1 // 0",
+    is_a_stub: "nothing here yet",
+}
+
+
+@pytest.mark.parametrize("program", BROKEN_RULES, ids=lambda p: p.__name__)
+def test_every_broken_rule_is_named(program):
+    with pytest.raises(TransportError, match=BROKEN_RULES[program]):
+        record(program, ranks(2))
+
+
+def test_a_receive_buffer_read_before_wait_holds_nan():
+    def reads_too_early(comm, x):
+        into = np.zeros_like(x)
+        receiving, sending = comm.irecv(into, 1 - comm.rank), comm.isend(x, 1 - comm.rank)
+        early = into.copy()
+        receiving.wait()
+        sending.wait()
+        return early
+
+    assert all(np.isnan(early).all() for early in record(reads_too_early, ranks(2)).results)
+
+
+def test_a_loop_that_never_ends_is_reported_with_its_rank():
+    release = threading.Event()
+
+    def loops(comm, x):
+        if comm.rank == 1:
+            release.wait()
+        else:
+            comm.recv(x, 1)
+
+    try:
+        with pytest.raises(TransportError, match="rank 1 neither finishes nor waits"):
+            record(loops, ranks(2), timeout=0.2)
+    finally:
+        release.set()
+
+
+def test_errors_are_one_line_in_a_notebook():
+    with pytest.raises(Deadlock) as caught:
+        record(all_send_first, ranks(2))
+    assert caught.value._render_traceback_() == [f"Deadlock: {caught.value}"]
