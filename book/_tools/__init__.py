@@ -1,0 +1,1 @@
+"""The commands that build and check the book: notebooks, equations, numbers, generated pages."""

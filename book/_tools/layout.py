@@ -1,0 +1,48 @@
+"""Where the book's files lie, and what kind of file each is."""
+
+import os
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_CODE_CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}", re.MULTILINE)
+
+
+def notebook_sources(root: Path = ROOT) -> list[Path]:
+    """Every text notebook: the chapters, and the pages of book/ that have code cells."""
+    chapters = sorted(root.glob("chapters/*/*.md"))
+    return chapters + [page for page in sorted(root.glob("book/*.md")) if _has_code_cells(page)]
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Every Markdown source of the site."""
+    return sorted([*root.glob("chapters/*/*.md"), *root.glob("book/*.md")])
+
+
+def public_address(root: Path = ROOT) -> str:
+    """The address of the repository, the one setting `repository.url` in _config.yml, or ''."""
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    return (config["repository"]["url"] or "").rstrip("/")
+
+
+def line_of(text: str, position: int) -> int:
+    """The line, counted from 1, of a position in a text."""
+    return text.count("\n", 0, position) + 1
+
+
+def write_if_new(path: Path, text: str) -> bool:
+    """Write a whole file at once, unless it already holds this text; whether it was written."""
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+    return True
+
+
+def _has_code_cells(page: Path) -> bool:
+    return bool(_CODE_CELL.search(page.read_text(encoding="utf-8")))
