@@ -24,6 +24,7 @@ from dtlib.foundations.roofline import (
     roofline_rate,
     roofline_time,
 )
+from dtlib.foundations.transformer import training_flops, training_time
 from dtlib.foundations.units import (
     GB,
     KB,
@@ -96,5 +97,7 @@ __all__ = [
     "ridge_intensity",
     "roofline_rate",
     "roofline_time",
+    "training_flops",
+    "training_time",
     "us",
 ]

@@ -76,6 +76,11 @@ _SYMBOLS = (
     Symbol("bytes", "Q", "B", "bytes that the work moves to and from memory", _WORK, (1e6, 1e11)),
     Symbol("intensity", "I", "FLOP/B", "arithmetic intensity, the work per byte moved", _WORK,
            (0.25, 40, 3e3)),
+    Symbol("params", r"\Psi", "", "parameters of the model", _WORK, (1.24e8, 1.75e11)),
+    Symbol("tokens", "D", "", "tokens that the model is trained on", _WORK, (1e9, 3e11)),
+    Symbol("mfu", r"\text{MFU}", "", "share of the peak rate that the model's own arithmetic uses",
+           _WORK, (0.05, 0.45, 1)),
+    Symbol("compute", r"T_1", "s", "time that one rank alone would compute", _WORK, (0.5, 100)),
     Symbol("time", r"T_\text{meas}", "s", "time that was measured", _WORK, (1e-5, 0.25)),
 )  # fmt: skip
 
