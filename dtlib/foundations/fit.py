@@ -71,9 +71,12 @@ class Fit:
         usable = sizes.min(axis=1) < sizes.max(axis=1)
         alpha, beta = _least_squares(sizes[usable], times[usable], self.method)
         tail = (1 - self.level) / 2
-        return Interval(
-            *(tuple(map(float, np.quantile(x, [tail, 1 - tail]))) for x in (alpha, beta))
-        )
+
+        def limits(values) -> tuple[float, float]:
+            low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
+            return float(low), float(high)
+
+        return Interval(limits(alpha), limits(beta))
 
     def __repr__(self) -> str:
         (alpha_low, alpha_high), (beta_low, beta_high) = self.interval

@@ -183,73 +183,31 @@ _NVLINK_ALPHA = "assumed; " + _NCCL.format("0.47 to 3.4 µs", "over NVLink")
 _PCIE_ALPHA = "assumed; " + _NCCL.format("1.0 to 5.7 µs", "over PCIe")
 _NETWORK_ALPHA = "assumed; " + _NCCL.format("2.7 to 9.6 µs", "over a network")
 
+_NVIDIA_400G = "NVIDIA MMA4Z00-NS transceiver documentation: 400 Gb/s line rate"
+
 _LINKS = (
-    Link(
-        "nvlink3",
-        1 * us,
-        300 * GB,
-        "NVIDIA/nccl-tests issue 149 (a maintainer): 12 links of 25 GB/s in each direction",
-        "2023",
-        _NVLINK_ALPHA,
-    ),
-    Link(
-        "nvlink4",
-        1 * us,
-        450 * GB,
-        "NVIDIA/nccl-tests issue 212 (a maintainer): 450 GB/s line rate, about 370 effective",
-        "2024",
-        _NVLINK_ALPHA,
-    ),
+    Link("nvlink3", 1 * us, 300 * GB,
+         "NVIDIA/nccl-tests issue 149 (a maintainer): 12 links of 25 GB/s in each direction",
+         "2023", _NVLINK_ALPHA),
+    Link("nvlink4", 1 * us, 450 * GB,
+         "NVIDIA/nccl-tests issue 212 (a maintainer): 450 GB/s line rate, about 370 effective",
+         "2024", _NVLINK_ALPHA),
     Link("nvlink5", 1 * us, 900 * GB, f"NVIDIA, as tabulated in {_BEKMAN}", "2026", _NVLINK_ALPHA),
-    Link(
-        "pcie4-x16",
-        2 * us,
-        32 * GB,
-        "NVIDIA A100 datasheet: 64 GB/s in both directions, before line coding",
-        "2021",
-        _PCIE_ALPHA,
-    ),
-    Link(
-        "pcie5-x16",
-        2 * us,
-        64 * GB,
-        f"NVIDIA H200 specifications: 128 GB/s in both directions, as quoted in {_BEKMAN}",
-        "2026",
-        _PCIE_ALPHA,
-    ),
-    Link(
-        "ib-hdr200",
-        2 * us,
-        200 * Gbit,
-        f"InfiniBand Trade Association roadmap, as tabulated in {_BEKMAN}",
-        "2026",
-        _NETWORK_ALPHA,
-    ),
-    Link(
-        "ib-ndr400",
-        2 * us,
-        400 * Gbit,
-        "NVIDIA MMA4Z00-NS transceiver documentation: 400 Gb/s line rate of NDR",
-        "2026",
-        _NETWORK_ALPHA,
-    ),
-    Link(
-        "roce-400",
-        4 * us,
-        400 * Gbit,
-        "NVIDIA MMA4Z00-NS transceiver documentation: 400 Gb/s line rate of 400GbE",
-        "2026",
-        _NETWORK_ALPHA,
-    ),
-    Link(
-        "ethernet-100",
-        30 * us,
-        100 * Gbit,
-        "NVIDIA MLNX_OFED 5.9 release notes: 100GbE adapters",
-        "2023",
-        "assumed, for TCP sockets through the kernel",
-    ),
-)
+    Link("pcie4-x16", 2 * us, 32 * GB,
+         "NVIDIA A100 datasheet: 64 GB/s in both directions, before line coding",
+         "2021", _PCIE_ALPHA),
+    Link("pcie5-x16", 2 * us, 64 * GB,
+         f"NVIDIA H200 specifications: 128 GB/s in both directions, as quoted in {_BEKMAN}",
+         "2026", _PCIE_ALPHA),
+    Link("ib-hdr200", 2 * us, 200 * Gbit,
+         f"InfiniBand Trade Association roadmap, as tabulated in {_BEKMAN}",
+         "2026", _NETWORK_ALPHA),
+    Link("ib-ndr400", 2 * us, 400 * Gbit, f"{_NVIDIA_400G} of NDR", "2026", _NETWORK_ALPHA),
+    Link("roce-400", 4 * us, 400 * Gbit, f"{_NVIDIA_400G} of 400GbE", "2026", _NETWORK_ALPHA),
+    Link("ethernet-100", 30 * us, 100 * Gbit,
+         "NVIDIA MLNX_OFED 5.9 release notes: 100GbE adapters",
+         "2023", "assumed, for TCP sockets through the kernel"),
+)  # fmt: skip
 _BY_NAME = {link.name: link for link in _LINKS}
 
 _HOPPER = {
@@ -259,44 +217,19 @@ _HOPPER = {
     "tf32": 494.5 * TFLOP,
     "fp32": 67 * TFLOP,
 }
+_AMPERE = {"bf16": 312 * TFLOP, "fp16": 312 * TFLOP, "tf32": 156 * TFLOP, "fp32": 19.5 * TFLOP}
+_BLACKWELL = {"bf16": 2250 * TFLOP, "fp16": 2250 * TFLOP, "fp8": 4500 * TFLOP}
+
 _GPUS = (
-    GPU(
-        "a100-sxm",
-        {"bf16": 312 * TFLOP, "fp16": 312 * TFLOP, "tf32": 156 * TFLOP, "fp32": 19.5 * TFLOP},
-        80 * GiB,
-        2039 * GB,
-        _BY_NAME["nvlink3"],
-        "NVIDIA A100 80 GB SXM datasheet",
-        "2021",
-    ),
-    GPU(
-        "h100-sxm",
-        _HOPPER,
-        80 * GiB,
-        3.35 * TB,
-        _BY_NAME["nvlink4"],
-        f"NVIDIA H100 specifications without sparsity, as tabulated in {_BEKMAN}",
-        "2026",
-    ),
-    GPU(
-        "h200-sxm",
-        _HOPPER,
-        141 * GiB,
-        4.8 * TB,
-        _BY_NAME["nvlink4"],
-        f"NVIDIA H200 specifications without sparsity, as tabulated in {_BEKMAN}",
-        "2026",
-    ),
-    GPU(
-        "b200-sxm",
-        {"bf16": 2250 * TFLOP, "fp16": 2250 * TFLOP, "fp8": 4500 * TFLOP},
-        180 * GiB,
-        8 * TB,
-        _BY_NAME["nvlink5"],
-        f"NVIDIA DGX B200 datasheet without sparsity, as tabulated in {_BEKMAN}",
-        "2026",
-    ),
-)
+    GPU("a100-sxm", _AMPERE, 80 * GiB, 2039 * GB, _BY_NAME["nvlink3"],
+        "NVIDIA A100 80 GB SXM datasheet", "2021"),
+    GPU("h100-sxm", _HOPPER, 80 * GiB, 3.35 * TB, _BY_NAME["nvlink4"],
+        f"NVIDIA H100 specifications without sparsity, as tabulated in {_BEKMAN}", "2026"),
+    GPU("h200-sxm", _HOPPER, 141 * GiB, 4.8 * TB, _BY_NAME["nvlink4"],
+        f"NVIDIA H200 specifications without sparsity, as tabulated in {_BEKMAN}", "2026"),
+    GPU("b200-sxm", _BLACKWELL, 180 * GiB, 8 * TB, _BY_NAME["nvlink5"],
+        f"NVIDIA DGX B200 datasheet without sparsity, as tabulated in {_BEKMAN}", "2026"),
+)  # fmt: skip
 
 _NODES = (
     Node(

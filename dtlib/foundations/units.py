@@ -188,17 +188,21 @@ def _readable_unit(value: Fraction, unit: str, digits: int) -> str:
 
 
 def _significant(number: float, digits: int) -> str:
-    """`number` in at least `digits` significant digits, as few decimals as are exact."""
+    """`number` in at least `digits` significant digits, without zeros that say nothing."""
     if number and not 1e-4 <= abs(number) < 1e15:
-        mantissa, exponent = f"{number:.{digits - 1}e}".split("e")
-        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        decimals = _fewest_decimals(number, digits - 1, "e")
+        mantissa, exponent = f"{number:.{decimals}e}".split("e")
         return f"{mantissa}e{int(exponent)}"
     decimals = _decimals(round(number, _decimals(number, digits)), digits)
-    enough = next(
-        (d for d in range(decimals) if math.isclose(round(number, d), number, rel_tol=1e-12)),
-        decimals,
-    )
-    return f"{number:,.{enough}f}"
+    return f"{number:,.{_fewest_decimals(number, decimals, 'f')}f}"
+
+
+def _fewest_decimals(number: float, most: int, style: str) -> int:
+    """The fewest decimals that print `number` exactly, or `most` where none up to that do."""
+    for decimals in range(most):
+        if math.isclose(float(f"{number:.{decimals}{style}}"), number, rel_tol=1e-12):
+            return decimals
+    return most
 
 
 def _decimals(number: float, digits: int) -> int:
