@@ -9,7 +9,16 @@ import pytest
 import sympy as sp
 
 from dtlib.foundations import FormulaError, formula, formulas, message_time
+from dtlib.foundations.formula import _REGISTRY
 from dtlib.foundations.poly import ceil, log2, maximum, where
+
+
+@pytest.fixture(autouse=True)
+def registry_as_it_was():
+    before = dict(_REGISTRY)
+    yield
+    _REGISTRY.clear()
+    _REGISTRY.update(before)
 
 
 def define(body: str, parameters: str = "n, P, alpha", name: str = "bad_time", unit: str = "s"):

@@ -1,13 +1,14 @@
 """Every formula of the library: its LaTeX, its JavaScript and its arrays say what its Python says.
 
-A module that defines formulas is found by its text, so a new one is covered when it is written.
+A module that defines formulas is found by its import of `formula`, so a new one is covered when it
+is written.
 """
 
+import ast
 import importlib
 import itertools
 import json
 import random
-import re
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,19 @@ import dtlib
 from dtlib.foundations import NOTATION, formulas, poly
 
 LIBRARY = Path(dtlib.__file__).parent
+
+
+def defines_formulas(source: str) -> bool:
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("dtlib.foundations")
+        and any(alias.name == "formula" for alias in node.names)
+        for node in ast.parse(source).body
+    )
+
+
 for path in sorted(LIBRARY.rglob("*.py")):
-    if re.search(r"^@formula\(", path.read_text(), re.MULTILINE):
+    if path.name != "__init__.py" and defines_formulas(path.read_text()):
         importlib.import_module(
             ".".join(["dtlib", *path.relative_to(LIBRARY).with_suffix("").parts])
         )
