@@ -2,17 +2,11 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dtlib.exercises.verdict import NotYet
-
-
-class Mistake(NamedTuple):
-    """A wrong value that readers arrive at, and the sentence that helps them on."""
-
-    value: float
-    hint: str
 
 
 class Limit(NamedTuple):
@@ -60,12 +54,12 @@ def number(
     unit: str = "",
     *,
     tolerance: float = 0.01,
-    mistakes: Iterable[Mistake] = (),
+    mistakes: Mapping[float, str] = MappingProxyType({}),
 ) -> float:
     """Pass a number within ``tolerance`` (relative) of ``expected``; else say what kind of wrong.
 
-    The known ``mistakes`` are tried first, then factors that units explain; the rest learns only
-    its direction and whether the order of magnitude is right.
+    Values that readers are known to arrive at (``mistakes``: value -> hint) are tried first, then
+    factors that units explain; the rest learns its direction and whether the magnitude is right.
 
     >>> number(35.2, 35.0, "T", "ms")
     35.2
@@ -77,9 +71,9 @@ def number(
     value = real(answer, what, unit)
     if math.isclose(value, expected, rel_tol=tolerance):
         return value
-    for mistake in mistakes:
-        if math.isclose(value, mistake.value, rel_tol=min(tolerance, 0.01)):
-            raise NotYet(f"{what}: {mistake.hint}")
+    for mistake, hint in mistakes.items():
+        if math.isclose(value, mistake, rel_tol=0.003):
+            raise NotYet(f"{what}: {hint}")
     raise NotYet(f"{what} {_kind_of_wrong(value / expected)}")
 
 
@@ -89,6 +83,17 @@ def whole(answer: Any, what: str) -> int:
     if value != int(value):
         raise NotYet(f"{what} must be a whole number, got {value}")
     return int(value)
+
+
+def items(answer: Any, what: str, count: int) -> list:
+    """``answer`` as a list of ``count`` items."""
+    try:
+        given = list(answer)
+    except TypeError:
+        raise NotYet(f"{what} must have {count} items, got {answer!r}") from None
+    if len(given) != count or isinstance(answer, str | dict | set):
+        raise NotYet(f"{what} must have {count} items in order, got {answer!r}")
+    return given
 
 
 def _kind_of_wrong(ratio: float) -> str:
