@@ -1,0 +1,167 @@
+"""The expressions behind the numbers in prose: formulas over named hardware, and nothing else.
+
+>>> Expression("message_time(n=1*MB, alpha=0, beta=50*GB)").value
+2.2e-05
+>>> Expression("__import__('os')").value
+Traceback (most recent call last):
+book._tools.expressions.ExpressionError: '__import__' is not a name that a number may use
+"""
+
+import ast
+import importlib
+from functools import cache, cached_property
+from numbers import Real
+from pathlib import Path
+
+from dtlib.foundations import poly, units
+from dtlib.foundations.formula import Formula, formulas
+from dtlib.foundations.hardware import catalog
+from dtlib.foundations.notation import NOTATION
+from dtlib.foundations.units import format_quantity
+from dtlib.recordings import load
+
+PRINTED = {"us": "µs", "minute": "min", "hour": "h", "day": "d"}
+GREEK = {"alpha": "α", "beta": "β", "gamma": "γ"}
+UNITS = (
+    *("KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "Gbit"),
+    *("us", "ms", "minute", "hour", "day", "TFLOP", "PFLOP"),
+)
+HELPERS = ("ceil", "exp", "floor", "ln", "log2", "maximum", "minimum", "sqrt")
+OPERATORS = {ast.Add: "+", ast.Sub: "−", ast.Mult: "×", ast.Div: "/", ast.FloorDiv: "//"}
+OPERATORS |= {ast.Pow: "^"}
+BINDS = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.FloorDiv: 2, ast.Pow: 3}
+ALLOWED = (
+    *(ast.Expression, ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.UnaryOp, ast.USub),
+    *(ast.Call, ast.keyword, ast.Attribute, ast.Subscript, ast.List, ast.Tuple, *OPERATORS),
+)
+
+
+class ExpressionError(ValueError):
+    """An expression that a number in prose may not have, or that has no value."""
+
+
+@cache
+def names() -> dict[str, object]:
+    """Everything that an expression may name."""
+    return {
+        **{function.__name__: function for function in (abs, len, max, min, round, sum)},
+        **{unit: getattr(units, unit) for unit in UNITS},
+        **{helper: getattr(poly, helper) for helper in HELPERS},
+        **_models(),
+        **all_formulas(),
+        "catalog": catalog,
+        "recording": load,
+    }
+
+
+@cache
+def all_formulas() -> dict[str, Formula]:
+    """Every formula of the library, after importing each module that defines one."""
+    package = Path(importlib.import_module("dtlib").__file__).parent
+    for file in sorted(package.rglob("*.py")):
+        if "\n@formula(" in file.read_text(encoding="utf-8"):
+            module = file.relative_to(package.parent).with_suffix("")
+            importlib.import_module(".".join(module.parts))
+    return {name: f for name, f in formulas().items() if f.__module__.startswith("dtlib.")}
+
+
+def _models() -> dict[str, object]:
+    transformer = importlib.import_module("dtlib.foundations.transformer")
+    known = ("TransformerSpec", "published_models")
+    return {name: getattr(transformer, name) for name in known if hasattr(transformer, name)}
+
+
+class Expression:
+    """One expression: its value, the unit it is known to have, and how a reader may see it."""
+
+    def __init__(self, source: str):
+        self.source = source
+        try:
+            self.tree = ast.parse(source.strip(), mode="eval")
+        except SyntaxError as error:
+            raise ExpressionError(f"{source!r} is no expression: {error.msg}") from None
+        for node in ast.walk(self.tree):
+            self._check(node)
+
+    def _check(self, node: ast.AST) -> None:
+        if not isinstance(node, ALLOWED):
+            raise ExpressionError(f"{ast.unparse(node)!r}: {type(node).__name__} is not allowed")
+        if isinstance(node, ast.Name) and node.id not in names():
+            raise ExpressionError(f"{node.id!r} is not a name that a number may use")
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            raise ExpressionError(f"{node.attr!r} is private")
+
+    @cached_property
+    def value(self) -> float:
+        """The number; raises ExpressionError when the evaluation fails or gives no real number."""
+        value = _evaluate(self.tree.body)
+        if not isinstance(value, Real):
+            raise ExpressionError(f"{self.source!r} is {value!r}, which is not a number")
+        return value
+
+    @property
+    def formula(self) -> Formula | None:
+        """The formula that is called, where the expression is one call of a formula."""
+        body = self.tree.body
+        called = names().get(body.func.id) if _calls_a_name(body) else None
+        return called if isinstance(called, Formula) else None
+
+    def readable(self) -> str:
+        """The expression with quantities in units, as a reader sees it.
+
+        >>> Expression("message_time(n=1*MB, alpha=0, beta=50*GB) * 2").readable()
+        'message_time(n = 1 MB, α = 0, β = 50 GB/s) × 2'
+        """
+        return _readable(self.tree.body)
+
+
+def _calls_a_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def _evaluate(node: ast.expr):
+    code = compile(ast.Expression(node), "<number>", "eval")
+    try:
+        return eval(code, {"__builtins__": {}}, names())
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ExpressionError(f"{ast.unparse(node)!r} has no value ({reason})") from error
+
+
+def _readable(node: ast.expr) -> str:
+    match node:
+        case ast.Call(ast.Name(name), arguments, keywords) if isinstance(names()[name], Formula):
+            given = dict(zip(names()[name].parameters, arguments, strict=False))
+            given |= {keyword.arg: keyword.value for keyword in keywords}
+            return f"{name}({', '.join(_argument(k, v) for k, v in given.items())})"
+        case ast.BinOp(left, ast.Mult(), ast.Name(unit)) if unit in UNITS:
+            return f"{_operand(left, ast.Mult())} {PRINTED.get(unit, unit)}"
+        case ast.BinOp(left, operator, right):
+            sign = OPERATORS[type(operator)]
+            right_side = _operand(right, operator, right=True)
+            return f"{_operand(left, operator)} {sign} {right_side}"
+        case _:
+            return ast.unparse(node)
+
+
+def _operand(node: ast.expr, outer: ast.operator, *, right: bool = False) -> str:
+    text = _readable(node)
+    if not isinstance(node, ast.BinOp):
+        return text
+    inner, around = BINDS[type(node.op)], BINDS[type(outer)]
+    return f"({text})" if inner < around or (right and inner == around) else text
+
+
+def _argument(name: str, node: ast.expr) -> str:
+    value = _evaluate(node)
+    shown = format_quantity(value, NOTATION[name].unit, digits=4) if value else "0"
+    origin = next((key for key in _catalog_keys(node)), "")
+    return f"{GREEK.get(name, name)} = {shown}" + (f" ({origin})" if origin else "")
+
+
+def _catalog_keys(node: ast.expr) -> list[str]:
+    return [
+        inner.slice.value
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant)
+    ]

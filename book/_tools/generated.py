@@ -1,0 +1,140 @@
+"""Pages and tables that are written from the plan and from recordings, never by hand.
+
+    python -m book._tools.generated write    refresh them
+    python -m book._tools.generated check    are they what would be written?
+
+They are the README's table of chapters, the page of planned chapters, the page that says how every
+notebook was executed, and the chapters in _toc.yml.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from book._tools.layout import ROOT, notebook_sources, write_if_new
+from dtlib.plan import Chapter, parts
+
+BEGIN, END = "begin: chapters, from dtlib/plan.toml", "end: chapters"
+README_MARKS = f"<!-- {BEGIN} -->\n", f"<!-- {END} -->"
+TOC_MARKS = f"  # {BEGIN}\n", f"  # {END}"
+
+
+def planned_page(root: Path = ROOT) -> str:
+    """One line for every chapter that is not written yet, with the label that refers to it."""
+    lines = [
+        "# Planned chapters",
+        "",
+        "These chapters are planned and not written. A reference to one of them leads to its line "
+        "here; the line goes when the chapter comes, and the reference then leads to the chapter.",
+    ]
+    for part in parts():
+        waiting = [chapter for chapter in part.chapters if not chapter.is_written(root)]
+        if waiting:
+            lines += ["", f"## Part {part.number}: {part.title}", "", part.promise]
+        for chapter in waiting:
+            lines += ["", f"({chapter.label})=", f"**{chapter.number} · {chapter.title}.** "]
+            lines[-1] += chapter.promise
+    return "\n".join(lines) + "\n"
+
+
+def readme_table(root: Path = ROOT) -> str:
+    """The eight parts as a table: their written chapters, as links, and their promises."""
+    lines = ["| part | what it answers | chapters |", "| --- | --- | --- |"]
+    for part in parts():
+        numbers = ", ".join(_readme_entry(chapter, root) for chapter in part.chapters)
+        lines.append(f"| {part.number} {part.title} | {part.promise} | {numbers} |")
+    return "\n".join(lines) + "\n"
+
+
+def _readme_entry(chapter: Chapter, root: Path) -> str:
+    if chapter.is_written(root):
+        return f"[{chapter.number} {chapter.title}]({chapter.page}.md)"
+    return chapter.number
+
+
+def toc_chapters(root: Path = ROOT) -> str:
+    """The parts of _toc.yml that have chapters, in YAML."""
+    lines = []
+    for part in parts():
+        written = [chapter for chapter in part.chapters if chapter.is_written(root)]
+        if written:
+            lines += [f"  - caption: {part.caption}", "    numbered: true", "    chapters:"]
+        lines += [f"      - file: {chapter.page}" for chapter in written]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def status_page(root: Path = ROOT) -> str:
+    """How long every stored notebook took to execute, when, where and with what."""
+    lines = [
+        "# Status",
+        "",
+        "How each notebook of this edition was executed. The record changes only when the stored "
+        "notebook changes, so a rebuild that gives the same outputs leaves it alone; the time is "
+        "of one run on the machine named, starting the kernel included.",
+        "",
+        "| notebook | seconds | date | Python | packages | machine |",
+        "| --- | ---: | --- | --- | --- | --- |",
+    ]
+    for source in notebook_sources(root):
+        record = root / "book/measurements/status" / f"{source.stem}.json"
+        if record.exists():
+            lines.append(_status_row(source.relative_to(root), json.loads(record.read_text())))
+    return "\n".join(lines) + "\n"
+
+
+def _status_row(source: Path, record: dict) -> str:
+    packages = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    cells = [
+        f"{{doc}}`/{source.with_suffix('').as_posix()}`",
+        f"{record['seconds']:.1f}",
+        record["date"],
+        record["python"],
+        packages,
+        record["machine"],
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _between(text: str, marks: tuple[str, str], new: str, name: str) -> str:
+    begin, end = marks
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise SystemExit(f"{name} needs one line {begin.strip()!r} and one {end.strip()!r}")
+    return re.sub(
+        rf"{re.escape(begin)}.*?{re.escape(end)}",
+        lambda _: begin + new + end,
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def generated(root: Path = ROOT) -> dict[Path, str]:
+    """Every generated file with the text that it must have."""
+    readme, toc = root / "README.md", root / "_toc.yml"
+    return {
+        root / "book/planned.md": planned_page(root),
+        root / "book/status.md": status_page(root),
+        readme: _between(readme.read_text(), README_MARKS, readme_table(root), readme.name),
+        toc: _between(toc.read_text(), TOC_MARKS, toc_chapters(root), toc.name),
+    }
+
+
+def main() -> int:
+    command = sys.argv[1] if len(sys.argv) == 2 else ""
+    if command not in ("write", "check"):
+        raise SystemExit(__doc__)
+    stale = [file for file, text in generated().items() if file.read_text() != text]
+    for file in stale:
+        if command == "write":
+            write_if_new(file, generated()[file])
+        else:
+            print(
+                f"{file.relative_to(ROOT)} is not what the plan and the records say; "
+                "run: make notebooks",
+                file=sys.stderr,
+            )
+    return 1 if stale and command == "check" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

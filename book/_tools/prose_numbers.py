@@ -1,0 +1,157 @@
+"""Numbers in prose: `<data value="EXPR">TEXT</data>` must say what its expression gives.
+
+    python -m book._tools.prose_numbers check [FILE ...]   compare, to the printed digits and unit
+    python -m book._tools.prose_numbers fill [FILE ...]    write the text anew, same digits and unit
+
+An empty text is filled with two digits, in the unit of its formula.
+"""
+
+import argparse
+import html
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from book._tools.expressions import Expression, ExpressionError
+from book._tools.layout import ROOT, line_of, pages, write_if_new
+from dtlib.foundations.units import format_quantity, parse_quantity
+
+DATA = re.compile(r'<data value="(?P<value>[^"]*)">(?P<text>[^<]*)</data>')
+ANY_DATA = re.compile(r"<data\b")
+CODE = re.compile(
+    r"^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)[^\n]*$|`[^`\n]+`", re.DOTALL | re.MULTILINE
+)
+NUMBER = re.compile(r"(?P<number>[-−+]?\d[\d,]*(?:\.(?P<decimals>\d+))?(?:e[-+]?\d+)?)(?P<rest>.*)")
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number in prose, and where it stands in its page."""
+
+    position: int
+    span: tuple[int, int]
+    source: str
+    text: str
+
+    @property
+    def expected(self) -> str:
+        """What the text must be: the expression's value, with the text's own digits and unit."""
+        return printed_like(self.text, Expression(self.source))
+
+    def problem(self) -> str:
+        """What is wrong with the number, or ''."""
+        try:
+            expression = Expression(self.source)
+            value = expression.value
+            quantity = parse_quantity(self.text)
+        except ValueError as error:
+            return f"{self.text!r}: {error}"
+        formula = expression.formula
+        if formula is not None and formula.unit != quantity.unit:
+            told = f"in {quantity.unit!r}" if quantity.unit else "without a unit"
+            return f"{self.text!r} is {told}, but {formula.name} is in {formula.unit!r}"
+        if not quantity.agrees_with(value):
+            return f"{self.text!r} should be {self.expected!r}: {self.source}"
+        return ""
+
+
+def numbers(page: str) -> Iterator[Number]:
+    """Every number in a page's prose; code is passed over.
+
+    Raises ValueError for a data element that the pattern does not know.
+    """
+    prose = CODE.sub(lambda block: " " * len(block.group()), page)
+    found = list(DATA.finditer(prose))
+    known = {match.start() for match in found}
+    for match in ANY_DATA.finditer(prose):
+        if match.start() not in known:
+            line = line_of(page, match.start())
+            raise ValueError(f'line {line}: write a number as <data value="...">...</data>')
+    for match in found:
+        source, text = html.unescape(match["value"]), html.unescape(match["text"])
+        yield Number(match.start(), match.span("text"), source, text)
+
+
+def printed_like(text: str, expression: Expression) -> str:
+    """The value of an expression with the decimals, separators and unit of an older text.
+
+    >>> printed_like("1.2 ms", Expression("35*ms")), printed_like("10", Expression("1024"))
+    ('35.0 ms', '1,024')
+    """
+    match = NUMBER.fullmatch(text.strip())
+    if not match:
+        formula = expression.formula
+        return format_quantity(expression.value, formula.unit if formula else "")
+    if "e" in match["number"]:
+        return format_quantity(expression.value, match["rest"].strip())
+    unit = parse_quantity(f"1{match['rest']}").value
+    decimals = len(match["decimals"] or "")
+    shown = f"{expression.value / unit:,.{decimals}f}"
+    return shown.replace("-", "−") + match["rest"]
+
+
+def shown_in_full(text: str, source: str) -> str:
+    """The value of an expression in the unit of its printed text, with at least four digits.
+
+    >>> shown_in_full("256 MB", "2**28")
+    '268.4 MB'
+    """
+    match = NUMBER.fullmatch(text.strip())
+    unit = match["rest"].strip() if match else ""
+    return format_quantity(Expression(source).value, unit, digits=4)
+
+
+def check(page: Path) -> list[str]:
+    """Every number of a page that does not hold, each with its file and line."""
+    text = page.read_text(encoding="utf-8")
+    try:
+        found = [(number, number.problem()) for number in numbers(text)]
+    except ValueError as error:
+        return [f"{_name(page)}: {error}"]
+    return [
+        f"{_name(page)}:{line_of(text, number.position)}: {problem}"
+        for number, problem in found
+        if problem
+    ]
+
+
+def fill(page: Path) -> bool:
+    """Write every number of a page anew; whether the page changed."""
+    text = page.read_text(encoding="utf-8")
+    new = text
+    for number in reversed(list(numbers(text))):
+        try:
+            agrees = not number.problem()
+            shown = number.text if agrees else number.expected
+        except ValueError as error:
+            line = line_of(text, number.position)
+            raise ExpressionError(f"{_name(page)}:{line}: {error}") from error
+        start, stop = number.span
+        new = new[:start] + shown + new[stop:]
+    return write_if_new(page, new)
+
+
+def _name(page: Path) -> Path:
+    return page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="prose_numbers", description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=["check", "fill"])
+    parser.add_argument("files", nargs="*", type=Path)
+    arguments = parser.parse_args()
+    files = [file.resolve() for file in arguments.files] or pages()
+    if arguments.command == "fill":
+        for page in files:
+            if fill(page):
+                print(f"{_name(page)}: numbers written anew")
+        return 0
+    found = [problem for page in files for problem in check(page)]
+    print("\n".join(found), file=sys.stderr, end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
