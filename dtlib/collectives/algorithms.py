@@ -4,12 +4,9 @@ Every builder takes ``P``, the number of ranks, and returns a `Schedule`. Chunk 
 taken modulo ``P`` where a sentence does not say otherwise. On one rank every schedule is empty.
 """
 
-from collections import defaultdict
-from typing import NamedTuple
-
 import numpy as np
 
-from dtlib.collectives.schedule import Round, Schedule, Send
+from dtlib.collectives.schedule import Round, Schedule
 
 
 def ring_reduce_scatter(P: int) -> Schedule:
@@ -140,7 +137,7 @@ def recursive_doubling_all_reduce(P: int) -> Schedule:
 
 
 def halving_doubling_reduce_scatter(P: int) -> Schedule:
-    """For d = P / 2, ..., 2, 1, each rank r passes d chunks to its partner r XOR d, which adds them.
+    """For d = P / 2, ..., 2, 1, each rank r passes d chunks to partner r XOR d, which adds them.
 
     They are the aligned block of d chunks in which the partner's own chunk lies. Each exchange
     halves what a rank is still responsible for, until its own chunk is left. Raises ValueError
@@ -194,8 +191,8 @@ def _doubling_distances(P: int) -> list[int]:
     if P & (P - 1):
         core = 2 ** (P.bit_length() - 1)
         raise ValueError(
-            f"P must be a power of two; got P = {P}. Fold first: {P - core} ranks hand their buffers "
-            f"to partners, {core} ranks run the algorithm, and the partners hand the result back"
+            f"P must be a power of two; got P = {P}. Fold first: {P - core} ranks hand their "
+            f"buffers to partners, {core} ranks run it, and the partners hand the result back"
         )
     return [2**k for k in range(P.bit_length() - 1)]
 
@@ -217,108 +214,3 @@ def pairwise_all_to_all(P: int) -> Schedule:
     r = np.arange(P)
     rounds = [Round(r, (r + t + 1) % P, r * P + (r + t + 1) % P) for t in range(P - 1)]
     return Schedule(P, P * P, rounds, "pairwise all-to-all", parts=P)
-
-
-def double_binary_tree_reduce(P: int, segments: int = 1) -> Schedule:
-    """Two binary trees each add up one half of the buffer, segment after segment.
-
-    A rank that adds in one tree is a leaf of the other, and the edges of both trees take turns, so
-    that in every round a rank sends at most one message and receives at most one. The ``segments``
-    of a half follow one another at a distance of two rounds. The sums end at the roots: at rank
-    2^k - 1 of the first tree, 2^k the largest power of two up to P, and one rank lower (modulo P) in
-    the second.
-
-    Source: Sanders, Speck & Träff 2009.
-
-    >>> print(double_binary_tree_reduce(3, segments=2))
-    double binary tree reduce: 3 ranks, 4 chunks, 4 rounds, 8 messages
-    round 0: 0→1 adds chunk 0, 2→0 adds chunk 2
-    round 1: 2→1 adds chunk 0, 1→0 adds chunk 2
-    round 2: 0→1 adds chunk 1, 2→0 adds chunk 3
-    round 3: 2→1 adds chunk 1, 1→0 adds chunk 3
-    """
-    if segments < 1:
-        raise ValueError(f"segments must be at least 1; got segments = {segments}")
-    rounds = defaultdict(list)
-    for edge, first in _first_rounds(_two_trees(P)).items():
-        for s in range(segments):
-            chunk = edge.tree * segments + s
-            rounds[first + 2 * s].append(Send(edge.child, edge.parent, chunk, reduce=True))
-    in_order = [rounds[t] for t in sorted(rounds)]
-    return Schedule(P, 2 * segments, in_order, "double binary tree reduce")
-
-
-def double_binary_tree_all_reduce(P: int, segments: int = 1) -> Schedule:
-    """A double binary tree reduction, then the same backwards: the two roots hand the sums down.
-
-    With many segments it approaches the ring's bandwidth in a number of rounds that grows only as
-    log P: at most 4 floor(log2 P) + 4 (segments - 1).
-
-    Source: Sanders, Speck & Träff 2009.
-
-    >>> double_binary_tree_all_reduce(16, segments=4)
-    double binary tree all-reduce: 16 ranks, 8 chunks, 28 rounds, 240 messages
-    """
-    up = double_binary_tree_reduce(P, segments)
-    return (up >> up.reversed()).named("double binary tree all-reduce")
-
-
-class _Edge(NamedTuple):
-    tree: int
-    child: int
-    parent: int
-
-
-def _two_trees(P: int) -> list[_Edge]:
-    """The edges of both trees, children before their parents.
-
-    Number the nodes of a binary tree from left to right, 1 ... P: odd numbers are leaves. Rank r is
-    number r + 1 of the first tree and number r + 2 of the second, so it is a leaf in one of them.
-    """
-    upwards = sorted(range(1, P + 1), key=lambda number: number & -number)
-    links = [(number, _parent(number, P)) for number in upwards if _parent(number, P)]
-    return [
-        _Edge(tree, (child - 1 - tree) % P, (parent - 1 - tree) % P)
-        for tree in (0, 1)
-        for child, parent in links
-    ]
-
-
-def _parent(number: int, P: int) -> int:
-    """The parent of a node in the tree over 1 ... P numbered from left to right; 0 for the root."""
-    bit = number & -number
-    above = (number - bit) | (2 * bit)
-    return above if above <= P else number - bit
-
-
-def _first_rounds(edges: list[_Edge]) -> dict[_Edge, int]:
-    """The round of each edge's first segment: on its turn, after the child has heard its children."""
-    turns, ready, first = _turns(edges), defaultdict(int), {}
-    for edge in edges:
-        soonest = ready[edge.tree, edge.child]
-        first[edge] = soonest + (soonest + turns[edge]) % 2
-        above = edge.tree, edge.parent
-        ready[above] = max(ready[above], first[edge] + 1)
-    return first
-
-
-def _turns(edges: list[_Edge]) -> dict[_Edge, int]:
-    """Even or odd rounds for every edge, so that no rank sends, or receives, on two edges at once.
-
-    A rank sends on at most two edges (to its parents) and receives on at most two (from its children
-    in one tree). The clashes therefore form paths and cycles of even length: two turns are enough.
-    """
-    sharing = defaultdict(list)
-    for edge in edges:
-        sharing["sends", edge.child].append(edge)
-        sharing["receives", edge.parent].append(edge)
-    turns: dict[_Edge, int] = {}
-    for start in edges:
-        pending = [(start, 0)]
-        while pending:
-            edge, turn = pending.pop()
-            if edge not in turns:
-                turns[edge] = turn
-                clashes = sharing["sends", edge.child] + sharing["receives", edge.parent]
-                pending += [(clash, 1 - turn) for clash in clashes]
-    return turns

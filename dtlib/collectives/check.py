@@ -191,7 +191,7 @@ def _check_chunks(schedule: Schedule, what: str, fits: bool, rule: str) -> None:
 
 
 def _check(schedule: Schedule, collective: str, start, goal, where=True) -> None:
-    """Play the schedule from ``start``; the last state must be ``goal`` wherever ``where`` holds."""
+    """Play the schedule from ``start``; the last state must be ``goal`` where ``where`` holds."""
     counts = start(schedule) if callable(start) else start
     wanted = np.broadcast_to(where, counts.shape[:2])
     for t, round in enumerate(schedule):

@@ -49,9 +49,9 @@ class Send(NamedTuple):
 class Round:
     """Sends that happen at once, as one array per column; iterates as `Send` tuples.
 
-    Arguments: ``src``, ``dst``, ``chunk``, ``reduce`` and ``count`` as in `Send`, each an array with
-    one entry per send or a single value for all. Raises ValueError when a rank sends to itself or
-    a send carries less than one chunk.
+    Arguments: ``src``, ``dst``, ``chunk``, ``reduce`` and ``count`` as in `Send`, each an array
+    with one entry per send or a single value for all. Raises ValueError when a rank sends to itself
+    or a send carries less than one chunk.
 
     >>> r = np.arange(3)
     >>> print(Round(r, (r + 1) % 3, chunk=r, reduce=True))
@@ -121,10 +121,10 @@ class Round:
 class Schedule:
     """A collective on ``P`` ranks: ``rounds`` of sends over buffers of ``chunks`` chunks.
 
-    Arguments: ``P``, ranks; ``chunks``, how many chunks a buffer has; ``rounds``, each a `Round` or a
-    list of `Send` (a round without sends is left out); ``name``, for titles; ``parts``, into how many
-    equal parts the ``n`` bytes of one rank are cut, which is ``chunks`` unless a rank starts with only
-    some of them (`pairwise_all_to_all`).
+    Arguments: ``P``, ranks; ``chunks``, how many chunks a buffer has; ``rounds``, each a `Round` or
+    a list of `Send` (a round without sends is left out); ``name``, for titles; ``parts``, how many
+    of the chunks the ``n`` bytes of one rank fill: all of them, the default, or some
+    (`pairwise_all_to_all`).
 
     ``len(schedule)`` is the number of rounds, iteration gives them. Two schedules are equal when
     their sends are. Raises ValueError for a rank or a chunk that does not exist, naming the round.
@@ -192,8 +192,8 @@ class Schedule:
         """The schedule run backwards: last round first, every message from ``dst`` to ``src``.
 
         Where a message was added, the sum is handed back, and where it was kept, it is added: a
-        reduce-scatter becomes an all-gather, a broadcast becomes a reduction, and the reverse of the
-        reverse is the schedule itself.
+        reduce-scatter becomes an all-gather, a broadcast becomes a reduction, and reversing twice
+        gives the schedule itself.
         """
         backwards = [round.reversed() for round in reversed(self.rounds)]
         return replace(self, rounds=backwards, name=f"{self.name} reversed")

@@ -1,0 +1,87 @@
+"""What connects the ranks, and how long one round of messages takes on it.
+
+A topology has ``P`` ranks and ``round_time(round, chunk_bytes)``: the seconds that a `Round` takes
+when a chunk has ``chunk_bytes`` bytes. Anything that offers both can be passed to `schedule_time`.
+``alpha`` is the latency of a message in seconds, ``beta`` a bandwidth in bytes/s. Sizes and times
+may be ints, floats or Fractions, and sizes arrays.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dtlib.collectives.schedule import Round
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Every rank has one full-duplex port to a switch that never is the bottleneck.
+
+    A port sends one message at a time and, independently, receives one at a time; each costs
+    ``alpha`` plus its bytes over ``beta``, the bandwidth of a port in one direction. A round lasts
+    as long as its busiest port needs. This is the one-port alpha-beta model.
+
+    >>> from dtlib.collectives import Send
+    >>> switch = Switch(P=4, alpha=5e-6, beta=50e9)
+    >>> exchange = Round.of([Send(0, 1, chunk=0), Send(1, 0, chunk=1)])
+    >>> switch.round_time(exchange, chunk_bytes=1_000_000)
+    2.5e-05
+    """
+
+    P: int
+    alpha: float
+    beta: float
+
+    def __post_init__(self):
+        _check_machine(self)
+
+    def round_time(self, round: Round, chunk_bytes):
+        messages = max(np.bincount(port).max() for port in (round.src, round.dst))
+        load = max(np.bincount(port, round.count).max() for port in (round.src, round.dst))
+        return int(messages) * self.alpha + int(load) * chunk_bytes / self.beta
+
+
+@dataclass(frozen=True)
+class SharedHost:
+    """All ranks are processes of one machine: its ``cores`` copy every message through memory.
+
+    A message keeps one core busy for ``alpha`` plus its bytes over ``beta``. The cores share the
+    messages of a round evenly, but a message is never split: a round lasts as long as the cores
+    need for all of them, or for the largest one if that is longer. Here the total traffic counts,
+    not the busiest rank, and so the few messages of a tree beat the many of a ring.
+
+    >>> from dtlib.collectives import Send
+    >>> host = SharedHost(P=4, alpha=100e-6, beta=2e9, cores=2)
+    >>> pairs = Round.of([Send(0, 1, 0), Send(1, 0, 0), Send(2, 3, 0), Send(3, 2, 0)])
+    >>> round(host.round_time(pairs, chunk_bytes=1_000_000), 6)
+    0.0012
+    """
+
+    P: int
+    alpha: float
+    beta: float
+    cores: int
+
+    def __post_init__(self):
+        _check_machine(self)
+        if self.cores < 1:
+            raise ValueError(f"cores must be at least 1; got cores = {self.cores}")
+
+    def round_time(self, round: Round, chunk_bytes):
+        messages = self._share(len(round), 1)
+        load = self._share(int(round.count.sum()), int(round.count.max()))
+        return messages * self.alpha + load * chunk_bytes / self.beta
+
+    def _share(self, total: int, largest: int):
+        """What the busiest core has to do of a total, whole where it comes out even."""
+        share = total // self.cores if total % self.cores == 0 else total / self.cores
+        return max(largest, share)
+
+
+def _check_machine(machine: Switch | SharedHost) -> None:
+    if machine.P < 1:
+        raise ValueError(f"P must be at least 1; got P = {machine.P}")
+    if machine.alpha < 0:
+        raise ValueError(f"alpha must not be negative; got alpha = {machine.alpha}")
+    if machine.beta <= 0:
+        raise ValueError(f"beta must be positive; got beta = {machine.beta}")
