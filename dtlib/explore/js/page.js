@@ -1,0 +1,181 @@
+// The parts that every widget is made of: elements, the frame, sliders, the task, formulas.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function append(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const h = (tag, attributes, ...children) => append(document.createElement(tag), attributes, children);
+const s = (tag, attributes, ...children) =>
+  append(document.createElementNS(SVG, tag), attributes, children);
+
+function math(content, name = "") {
+  const box = h("span", { class: "dt-math" });
+  box.innerHTML = `<math displaystyle="true">${content}</math>`;
+  if (name) box.firstChild.setAttribute("aria-label", name);
+  return box;
+}
+
+const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
+
+function nearest(values, value, scale) {
+  const distance = scale === "linear"
+    ? (v) => Math.abs(v - value)
+    : (v) => Math.abs(Math.log(v) - Math.log(Math.max(value, Number.MIN_VALUE)));
+  let best = 0;
+  values.forEach((v, i) => { if (distance(v) < distance(values[best])) best = i; });
+  return best;
+}
+
+// The frame: title, reset, task, a place for the figure, controls, readout, a sentence in words.
+function frame(el, { title, hint, reset, task }) {
+  const summary = h("p", { class: "dt-summary", "aria-live": "polite" });
+  const parts = {
+    stage: h("div", { class: "dt-stage" }),
+    controls: h("div", { class: "dt-controls" }),
+    readout: h("div", { class: "dt-readout" }),
+    task: task ? taskLine(task) : null,
+  };
+  const root = h("div", { class: "dt-widget", role: "group", "aria-label": title },
+    h("div", { class: "dt-head" },
+      h("p", { class: "dt-title" }, title),
+      h("button", { type: "button", class: "dt-button dt-reset", onclick: reset }, "Reset")),
+    parts.task?.element, parts.stage, parts.controls, parts.readout, summary,
+    hint ? h("p", { class: "dt-hint" }, hint) : null);
+  el.append(root);
+  let timer = 0;
+  const say = (text) => {
+    clearTimeout(timer);
+    if (!summary.textContent) summary.textContent = text;
+    else timer = setTimeout(() => { summary.textContent = text; }, 250);
+  };
+  return { root, say, ...parts };
+}
+
+function taskLine({ text, found }) {
+  const sign = h("span", { class: "dt-task-sign", "aria-hidden": "true" }, "○");
+  const answer = h("span", { class: "dt-task-answer", role: "status" });
+  const element = h("p", { class: "dt-task" }, sign,
+    h("span", {}, h("strong", {}, "Try this: "), text, " ", answer));
+  let met = null;
+  return {
+    element,
+    set(now) {
+      if (now === met) return;
+      met = now;
+      element.classList.toggle("is-met", now);
+      sign.textContent = now ? "✓" : "○";
+      answer.textContent = now ? `Done. ${found}`.trim() : "";
+    },
+  };
+}
+
+// A slider over a list of values. `changed(value)` is called while it moves.
+function slider(control, changed) {
+  const output = h("output", { class: "dt-value" });
+  const input = h("input", {
+    type: "range", class: "dt-range", min: 0, max: control.values.length - 1, step: 1,
+    "aria-label": `${control.label}, ${control.plain}`,
+  });
+  const element = h("label", { class: "dt-slider" },
+    h("span", { class: "dt-slider-name" }, control.label, " ", math(control.symbol)), output, input);
+  const show = () => {
+    const text = formatQuantity(control.values[input.value], control.unit, 3);
+    output.textContent = text;
+    input.setAttribute("aria-valuetext", text);
+    input.style.setProperty("--dt-fill", input.value / (control.values.length - 1));
+  };
+  input.addEventListener("input", () => { show(); changed(control.values[input.value]); });
+  const set = (index) => { input.value = index; show(); };
+  set(control.index);
+  return { element, input, set };
+}
+
+// A formula, with a place for numbers: `fill(values)` writes them where the symbols stand.
+// Where two numbers would then touch, the invisible times sign becomes a dot.
+function substitution(body, parts) {
+  const box = math(`<mo>=</mo>${body}`);
+  const slots = [...box.querySelectorAll("[data-value]")];
+  for (const times of box.querySelectorAll(".dt-times")) {
+    const before = times.previousElementSibling.matches("[data-value]");
+    if (before || times.nextElementSibling.matches("[data-value], mfrac")) times.textContent = "·";
+  }
+  const units = Object.fromEntries(parts.map(([name, , unit]) => [name, unit]));
+  const fill = (values) => {
+    for (const slot of slots) {
+      const name = slot.dataset.value;
+      const text = formatQuantity(values[name], units[name], 3);
+      slot.innerHTML = `<mtext class="dt-number">${text.replace(" ", "\u202f")}</mtext>`;
+    }
+  };
+  return { element: box, fill };
+}
+
+// A wide formula scrolls inside its own line; only then it takes the keyboard's focus.
+function watchOverflow(node, name) {
+  const update = () => {
+    const wide = node.scrollWidth > node.clientWidth + 1;
+    for (const [key, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", name]]) {
+      if (wide) node.setAttribute(key, value);
+      else node.removeAttribute(key);
+    }
+  };
+  new ResizeObserver(update).observe(node);
+  return update;
+}
+
+// Draw when the width is known, and again whenever it changes.
+function whenSized(node, draw) {
+  let known = 0;
+  const observer = new ResizeObserver(() => {
+    const width = Math.round(node.clientWidth);
+    if (width && width !== known) draw((known = width));
+  });
+  observer.observe(node);
+  return () => observer.disconnect();
+}
+
+// From values to pixels and back.
+function scaleOf(low, high, scale, from, to) {
+  const [turn, back] = scale === "linear"
+    ? [(v) => v, (v) => v]
+    : [(v) => (v > 0 ? Math.log(v) : -1e3), Math.exp];
+  const [a, b] = [turn(low), turn(high)];
+  const place = (v) => from + ((turn(v) - a) / (b - a)) * (to - from);
+  place.invert = (px) => back(a + ((px - from) / (to - from)) * (b - a));
+  return place;
+}
+
+function pathOf(px, py) {
+  let pen = "M";
+  let d = "";
+  px.forEach((at, i) => {
+    if (!Number.isFinite(py[i])) { pen = "M"; return; }
+    d += `${pen}${at.toFixed(1)} ${clamp(py[i], -1e4, 1e4).toFixed(1)}`;
+    pen = "L";
+  });
+  return d;
+}
+
+// Move sorted positions apart, as little as is needed, so that labels do not overlap.
+function spread(wanted, gap, low, high) {
+  const placed = [...wanted];
+  for (let round = 0; round < 60; round++) {
+    for (let i = 1; i < placed.length; i++) {
+      const lack = gap - (placed[i] - placed[i - 1]);
+      if (lack > 0) { placed[i - 1] -= lack / 2; placed[i] += lack / 2; }
+    }
+    for (let i = 0; i < placed.length; i++) placed[i] = clamp(placed[i], low + i * 0, high);
+  }
+  for (let i = placed.length - 2; i >= 0; i--) placed[i] = Math.min(placed[i], placed[i + 1] - gap);
+  return placed;
+}

@@ -1,0 +1,90 @@
+// Quantities as a sentence prints them: the same text as dtlib.foundations.units.format_quantity.
+
+const PREFIXES = ["", "K", "M", "G", "T", "P", "E"];
+const ladder = (unit, prefixes) => prefixes.map((prefix, i) => [prefix + unit, 1000 ** i]);
+const TIME = [["ns", 1e-9], ["µs", 1e-6], ["ms", 1e-3], ["s", 1], ["min", 60], ["h", 3600],
+  ["d", 86400], ["years", 365.25 * 86400]];
+const LADDERS = {
+  "s": TIME,
+  "s/B": [["ps/B", 1e-12], ["ns/B", 1e-9], ["us/B", 1e-6], ["s/B", 1]],
+  "B": ladder("B", PREFIXES),
+  "B/s": ladder("B/s", PREFIXES),
+  "FLOP": ladder("FLOP", [...PREFIXES, "Z", "Y"]),
+  "FLOP/s": ladder("FLOP/s", PREFIXES),
+};
+const SIZES = Object.fromEntries([
+  ...Object.values(LADDERS).flat(),
+  ...["Ki", "Mi", "Gi", "Ti"].map((prefix, i) => [`${prefix}B`, 1024 ** (i + 1)]),
+  ["us", 1e-6], ["%", 0.01],
+]);
+const LATE = new Set(["min", "h", "d", "years"]);
+
+function formatQuantity(value, unit = "", digits = 2) {
+  if (!Number.isFinite(value)) return "–";
+  const [name, size] = readableUnit(value, unit, digits);
+  const number = significant(value / size, digits);
+  return name === "" || name === "×" ? number + name : `${number} ${name}`;
+}
+
+function readableUnit(value, unit, digits) {
+  const steps = LADDERS[unit];
+  if (!steps || value === 0) return [unit, SIZES[unit] ?? 1];
+  for (let i = 0; i + 1 < steps.length; i++) {
+    const [larger, size] = steps[i + 1];
+    const limit = ((LATE.has(larger) ? 2 : 1) * size) / steps[i][1];
+    if (Math.abs(rounded(value / steps[i][1], digits)) < limit * (1 - 1e-12)) return steps[i];
+  }
+  return steps[steps.length - 1];
+}
+
+const decimals = (number, digits) =>
+  number ? Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(number)))) : 0;
+
+// toFixed, but a tie goes to the even digit, as in Python.
+function fixed(number, places) {
+  const scaled = Math.abs(number) * 10 ** places;
+  const tie = scaled % 1 === 0.5 && Number.isInteger(number * 2 ** (places + 1));
+  const even = 2 * Math.round(scaled / 2) / 10 ** places;
+  return (tie ? Math.sign(number) * even : number).toFixed(places);
+}
+
+const rounded = (number, digits) => +fixed(number, Math.min(100, decimals(number, digits)));
+
+function significant(number, digits) {
+  if (number && !(Math.abs(number) >= 1e-4 && Math.abs(number) < 1e15)) {
+    const [mantissa, exponent] = number.toExponential(digits - 1).split("e");
+    return `${+mantissa}e${+exponent}`;
+  }
+  const most = decimals(rounded(number, digits), digits);
+  let enough = 0;
+  while (enough < most && !close(+fixed(number, enough), number)) enough++;
+  const [whole, fraction] = fixed(number, enough).split(".");
+  return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (fraction ? `.${fraction}` : "");
+}
+
+const close = (a, b) => Math.abs(a - b) <= 1e-12 * Math.max(Math.abs(a), Math.abs(b));
+
+// Ticks of an axis from low to high: powers of ten (or of two) on a logarithmic axis, round numbers
+// on a linear one, at most `most` of them.
+function ticks(low, high, scale, most) {
+  if (scale === "linear") return linearTicks(low, high, most);
+  const base = scale === "powers of two" ? 2 : 10;
+  const exponent = (value) => Math.log10(value) / Math.log10(base);
+  const first = Math.ceil(exponent(low) - 1e-9);
+  const last = Math.floor(exponent(high) + 1e-9);
+  const steps = base === 10 ? [1, 2, 3, 6, 9] : [1, 2, 3, 4, 5];
+  const step = steps.find((s) => (last - first) / s + 1 <= most) ?? Math.ceil((last - first) / most);
+  const start = base === 10 ? Math.ceil(first / step) * step : first;
+  const powers = [];
+  for (let e = start; e <= last; e += step) powers.push(base ** e);
+  return powers.length > 1 ? powers : linearTicks(low, high, most);
+}
+
+function linearTicks(low, high, most) {
+  const rough = (high - low) / most;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((s) => s * unit).find((s) => s >= rough);
+  const found = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++) found.push(k * step);
+  return found;
+}
