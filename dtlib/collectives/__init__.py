@@ -61,8 +61,10 @@ from dtlib.collectives.double_binary_tree import (
     double_binary_tree_all_reduce,
     double_binary_tree_reduce,
 )
+from dtlib.collectives.execute import emulate, execute
 from dtlib.collectives.schedule import Round, Schedule, Send
 from dtlib.collectives.topology import SharedHost, Switch
+from dtlib.collectives.transport import Counting
 from dtlib.collectives.volume import (
     ring_all_reduce_messages,
     ring_all_reduce_rounds,
@@ -73,6 +75,7 @@ from dtlib.collectives.volume import (
 )
 
 __all__ = [
+    "Counting",
     "Problem",
     "Round",
     "Schedule",
@@ -95,7 +98,9 @@ __all__ = [
     "double_binary_tree_all_reduce_time",
     "double_binary_tree_best_segments",
     "double_binary_tree_reduce",
+    "emulate",
     "everywhere",
+    "execute",
     "fewest_messages",
     "flat_all_reduce",
     "flat_all_reduce_time",
