@@ -55,8 +55,8 @@ def find_grader(exercise: Exercise) -> Grader:
     """The grader of ``exercise``, from the module of its chapter or lab."""
     if not exercise.check:
         raise UnknownExercise(
-            f"exercise {exercise.label} ({exercise.title}) asks for a {exercise.kind} in words, "
-            "which no program can judge: compare yours with the solution below it"
+            f"exercise {exercise.label} ({exercise.title}) asks for words, which no "
+            "program can judge: compare yours with the solution below it"
         )
     importlib.import_module(exercise.module)
     return _graders[exercise.slug]
