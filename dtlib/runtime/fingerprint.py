@@ -1,0 +1,3 @@
+import contextlib
+
+checked_collectives = contextlib.nullcontext

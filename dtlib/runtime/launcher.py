@@ -1,0 +1,100 @@
+"""`launch`: get ranks, from a warm pool or from the torchrun that started this process."""
+
+import atexit
+import os
+
+from dtlib.runtime import rank_process
+from dtlib.runtime.backend import choose_backend, visible_gpus
+from dtlib.runtime.forkserver import check_platform
+from dtlib.runtime.pool import Pool
+from dtlib.runtime.ranks import PoolRanks, Ranks
+from dtlib.runtime.torchrun import TorchrunRanks, is_torchrun
+
+DEFAULT_RANKS = 4
+# Idle pools beyond this many processes in all are closed, the longest unused first.
+IDLE_RANKS_KEPT = 16
+
+_pools: dict[tuple[int, str], Pool] = {}
+
+
+def launch(
+    n: int | None = None,
+    *,
+    timeout: float = 60,
+    debug: bool = False,
+    backend: str | None = None,
+) -> Ranks:
+    """Get `n` ranks: processes that run the same code and talk through `torch.distributed`.
+
+    The first call starts a server that loads torch (some seconds); later ones take milliseconds,
+    because closed ranks stay warm for the next launch. What one launch leaves behind (names, the
+    default dtype, the random state, process groups) the next one does not see. Launches may be
+    nested and of different sizes; inside a rank there is no launch.
+
+    Args:
+        n: number of ranks (None: the number of GPUs if there are several, else 4).
+        timeout: seconds after which a call whose ranks do not answer is stopped; the error shows
+            where each of them is stuck.
+        debug: compare operation, shapes and dtypes among the ranks before each collective, and
+            between sender and receiver; slower, for finding mistakes.
+        backend: "nccl" or "gloo" (None: NCCL if there are n GPUs, else gloo on the CPU).
+
+    Returns:
+        Ranks, to be used in a `with` statement or closed by `close`.
+
+    Raises:
+        ValueError: n is no positive integer, differs from torchrun's world size, or the backend
+            lacks GPUs.
+        RuntimeError: called inside a rank, or on a platform without fork server.
+        ModuleNotFoundError: torch is missing.
+
+    Under torchrun, `launch` joins the ranks that torchrun has started, `run` executes this
+    process's share and returns its own result.
+
+    >>> def total(x):
+    ...     import torch.distributed as dist
+    ...     dist.all_reduce(x)
+    ...     return x.item()
+    >>> import torch
+    >>> with launch(2) as ranks:
+    ...     ranks.run(total, torch.tensor(20.5))
+    [41.0, 41.0]
+    """
+    if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+        raise ValueError(f"n must be a positive integer, got {n!r}")
+    if not timeout > 0:
+        raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}")
+    if rank_process.current_rank is not None:
+        raise RuntimeError(
+            f"launch() was called on rank {rank_process.current_rank}; "
+            "ranks are launched from outside, by the notebook or script"
+        )
+    check_platform()
+    if is_torchrun():
+        return TorchrunRanks(n, timeout, debug, backend)
+    if n is None:
+        gpus = 0 if backend == "gloo" else visible_gpus()
+        n = gpus if gpus > 1 else DEFAULT_RANKS
+    return PoolRanks(_warm_pool(n, choose_backend(n, backend)), timeout, debug)
+
+
+def _warm_pool(n: int, backend: str) -> Pool:
+    pool = _pools.pop((n, backend), None) or Pool(n, backend)
+    _pools[n, backend] = pool
+    pool.start()
+    idle = [key for key in _pools if not _pools[key].users and _pools[key] is not pool]
+    while idle and pool.n + sum(size for size, _ in idle) > IDLE_RANKS_KEPT:
+        _pools.pop(idle.pop(0)).close()
+    return pool
+
+
+def close_pools() -> None:
+    """End all rank processes; the next launch starts new ones."""
+    while _pools:
+        _pools.popitem()[1].close()
+
+
+# multiprocessing waits for its processes at exit: end ours before.
+atexit.register(close_pools)
+# A fork of the notebook process must not talk to ranks that are not its own.
+os.register_at_fork(after_in_child=_pools.clear)

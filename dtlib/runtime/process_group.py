@@ -1,0 +1,62 @@
+"""Entering and leaving the group of all ranks, from inside a rank."""
+
+import os
+import socket
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from dtlib.runtime.backend import torch_backend
+
+# The notebook is the one that gives up on a hanging rank: it can show where the rank is.
+NO_TIMEOUT = timedelta(days=1)
+
+
+def join_group(rank: int, world_size: int, backend: str, meeting_file: Path) -> None:
+    """Meet the other ranks through a file, which must be new: no port, no clash."""
+    import torch.distributed as dist
+
+    dist.init_process_group(
+        torch_backend(backend),
+        store=dist.FileStore(str(meeting_file), world_size),
+        rank=rank,
+        world_size=world_size,
+        timeout=NO_TIMEOUT,
+    )
+
+
+def leave_group() -> None:
+    """Leave the group, so that peers that wait in a collective fail at once."""
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        _cut_connections()
+        dist.destroy_process_group()
+
+
+def process_groups() -> list[Any]:
+    """All process groups that this rank is in, the world's first."""
+    import torch.distributed as dist
+
+    return list(dist.distributed_c10d._world.pg_map)
+
+
+def _cut_connections() -> None:
+    """Shut down the TCP connections to this machine, which are gloo's.
+
+    gloo closes its own only when the last reference to a group is gone, and the reader's names
+    (a mesh, a wrapped model) may hold some; its abort() does nothing.
+    """
+    for descriptor in map(int, os.listdir("/dev/fd")):
+        try:
+            connection = socket.socket(fileno=descriptor)
+        except OSError:
+            continue
+        try:
+            internet = connection.family in (socket.AF_INET, socket.AF_INET6)
+            if internet and connection.getpeername()[0] in ("127.0.0.1", "::1"):
+                connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # a listening socket, or a peer that has left already
+        finally:
+            connection.detach()

@@ -1,0 +1,189 @@
+"""A rank: a process that waits for requests, runs the reader's code, and answers.
+
+This module runs inside the rank. Its other side is `pool.py`.
+"""
+
+import contextlib
+import faulthandler
+import multiprocessing as mp
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from dtlib.runtime.backend import take_device
+from dtlib.runtime.fingerprint import checked_collectives
+from dtlib.runtime.messages import Reply, Request, decode, describe_failure, encode, pack_result
+from dtlib.runtime.process_group import join_group, leave_group, process_groups
+from dtlib.runtime.session import Session, TorchSettings, run_cell
+
+# Peers that are about to finish the same collective do so before a failed rank hangs up.
+SECONDS_BEFORE_HANGING_UP = 0.08
+
+# The number of this rank, in a rank process; elsewhere None.
+current_rank: int | None = None
+
+
+def serve(rank: int, world_size: int, backend: str, directory: str, connection: Connection) -> None:
+    """Be rank `rank` until the notebook closes the connection or ends."""
+    global current_rank
+    current_rank = rank
+    _end_with_the_notebook(directory)
+    _send_output_to(Path(directory), rank)
+    rank_process = RankProcess(rank, world_size, backend, Path(directory))
+    signal.signal(signal.SIGINT, rank_process.on_interrupt)
+    try:
+        while True:
+            rank_process.answer(connection)
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _end_with_the_notebook(directory: str) -> None:
+    """Leave when the notebook process does, even if it is killed.
+
+    Asking for the parent's id would not do: the parent is the fork server, which outlives it.
+    """
+
+    def watch() -> None:
+        mp.parent_process().join()
+        shutil.rmtree(directory, ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _send_output_to(directory: Path, rank: int) -> None:
+    """Point the file descriptors at files: C++ libraries write their last words to number 2."""
+    for descriptor, kind in ((1, "stdout"), (2, "stderr")):
+        file = os.open(directory / f"{kind}{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        os.dup2(file, descriptor)
+        os.close(file)
+        stream = open(  # noqa: SIM115 (open as long as the process)
+            descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+        )
+        setattr(sys, kind, stream)
+    stacks = open(directory / f"stack{rank}", "a")  # noqa: SIM115
+    faulthandler.enable(stacks, all_threads=False)
+    # Runs in C, so it also answers while the rank blocks inside a collective.
+    faulthandler.register(signal.SIGUSR1, stacks, all_threads=False)
+
+
+class RankProcess:
+    """The state of a rank: its sessions, and its place in the process group."""
+
+    def __init__(self, rank: int, world_size: int, backend: str, directory: Path) -> None:
+        import torch
+
+        self.rank, self.world_size, self.backend = rank, world_size, backend
+        self.directory = directory
+        names = {"RANK": rank, "LOCAL_RANK": rank}
+        names |= {"WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
+        os.environ.update({name: str(value) for name, value in names.items()})
+        torch.set_num_threads(1)
+        self.device = take_device(backend, rank)
+        self._fresh_settings = TorchSettings.current()
+        self._sessions: dict[int, Session] = {}
+        self._current: Session | None = None
+        self._interruptible = False
+
+    # One request, one reply.
+
+    def answer(self, connection: Connection) -> None:
+        """Receive a request, perform it, and reply, whatever happens."""
+        request: Request = decode(connection.recv_bytes())
+        packed, failure = None, None
+        try:
+            self._interruptible = True
+            try:
+                packed = pack_result(self._perform(request))
+            finally:
+                self._interruptible = False
+        except BaseException as error:
+            failure = describe_failure(error, time.monotonic())
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.send_bytes(encode(Reply(packed, failure, bool(process_groups()))))
+        if failure is not None and not connection.poll(SECONDS_BEFORE_HANGING_UP):
+            leave_group()
+
+    def on_interrupt(self, *_: Any) -> None:
+        """Heed Ctrl-C once, in the reader's code only: it reaches all processes of a terminal."""
+        if self._interruptible:
+            self._interruptible = False
+            raise KeyboardInterrupt
+
+    def _perform(self, request: Request) -> Any:
+        if request.directory != os.getcwd():
+            os.chdir(request.directory)
+        sys.path[:] = request.import_path
+        action = getattr(self, f"do_{request.action}")
+        if request.action in ("join", "forget"):
+            return action(request.body)
+        session = self._enter(request.session)
+        check = checked_collectives() if request.debug else contextlib.nullcontext()
+        with self._own_groups(session), check:
+            return action(session, request.body)
+
+    # The actions: what a request can ask for.
+
+    def do_run(self, session: Session, call: bytes) -> Any:
+        """Call a function."""
+        function, args, kwargs = decode(call)
+        return function(*args, **kwargs)
+
+    def do_cell(self, session: Session, cell: tuple[str, str]) -> Any:
+        """Run a cell in the session's names."""
+        name, source = cell
+        return run_cell(name, source, session.names)
+
+    def do_show(self, session: Session, cell: tuple[str, str]) -> str | None:
+        """Run a cell, and answer with the printed form of its value: it need not travel."""
+        value = self.do_cell(session, cell)
+        return None if value is None else repr(value)
+
+    def do_push(self, session: Session, values: bytes) -> None:
+        """Put values into the session's names."""
+        session.names.update(decode(values))
+
+    def do_forget(self, session_number: int) -> None:
+        """Close a session."""
+        session = self._sessions.pop(session_number, None)
+        if session is not None:
+            session.close()
+
+    def do_join(self, generation: int) -> None:
+        """Join the process group of a generation: each has its own file to meet in."""
+        leave_group()
+        meeting_file = self.directory / f"store{generation}"
+        join_group(self.rank, self.world_size, self.backend, meeting_file)
+        for session in self._sessions.values():
+            session.groups.clear()
+            session.names["group"] = process_groups()[0]
+
+    # Sessions and the process group.
+
+    def _enter(self, number: int) -> Session:
+        if number not in self._sessions:
+            self._sessions[number] = Session(self.device, self._fresh_settings)
+        session = self._sessions[number]
+        if session is not self._current:
+            if self._current is not None:
+                self._current.settings = TorchSettings.current()
+            session.settings.restore()
+            self._current = session
+        return session
+
+    @contextlib.contextmanager
+    def _own_groups(self, session: Session) -> Iterator[None]:
+        before = process_groups()
+        try:
+            yield
+        finally:
+            session.groups += [group for group in process_groups() if group not in before]
