@@ -115,6 +115,18 @@ def chapter(number: str) -> Chapter:
         raise KeyError(f"no chapter {number!r}; there are {', '.join(known)}") from None
 
 
+def parts_table():
+    """The eight parts, with what each promises, as a table for the introduction.
+
+    >>> print(str(parts_table()).splitlines()[2])
+      1     Foundations    What a machine can do, what a run needs, and how to compare the two ...
+    """
+    from dtlib.foundations.table import Table
+
+    rows = tuple((str(part.number), part.title, part.promise) for part in parts())
+    return Table("The book", ("part", "title", "what it derives"), rows)
+
+
 def _part(entry: dict) -> Part:
     folder = entry["folder"]
     return Part(

@@ -6,6 +6,25 @@ from dtlib.foundations.poly import maximum, sqrt
 
 
 @formula(
+    symbol=r"T_\text{share}",
+    unit="s",
+    source="Amdahl 1967",
+    conditions="the work divides evenly and nothing is communicated",
+)
+def evenly_divided_time(compute, P):
+    """The time of a step if its work were all there is to it.
+
+    Equation: the work of one rank, divided by the ranks.
+    Arguments: `compute` seconds on one rank, `P` ranks. Returns seconds.
+    Raises ZeroDivisionError for `P` of 0. Source: Amdahl 1967.
+
+    >>> evenly_divided_time(compute=100, P=1000)
+    0.1
+    """
+    return compute / P
+
+
+@formula(
     symbol=r"T_\text{step}",
     unit="s",
     source="Amdahl 1967, with the ring's communication as what does not divide",
@@ -24,7 +43,7 @@ def data_parallel_step_time(compute, n, P, alpha, beta):
     >>> round(data_parallel_step_time(compute=100, n=10e9, P=1024, alpha=1e-5, beta=50e9), 3)
     0.518
     """
-    return compute / P + ring_all_reduce_time(n, P, alpha, beta)
+    return evenly_divided_time(compute, P) + ring_all_reduce_time(n, P, alpha, beta)
 
 
 @formula(
