@@ -1,0 +1,1 @@
+"""The book: its pages, and the tools and extensions that build them."""

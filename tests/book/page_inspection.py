@@ -1,0 +1,190 @@
+"""What must hold for every page of the site: looked at as a file, and in Chromium."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+PHONE = {"width": 390, "height": 844}
+DESKTOP = {"width": 1280, "height": 900}
+
+# Raw kilobytes that a page may load: MathJax (1170) and the theme's icons (1490) are most of it.
+LIMIT_KB = 4500
+
+# What axe finds in the theme itself, and in the roles that docutils gives a bibliography.
+THEME_AXE = {"region", "label-content-name-mismatch"}
+DOCUTILS = "citation"
+
+# Formulas carry MathML for screen readers; their hundreds of glyphs would take axe most of its time.
+FORMULAS_ASIDE = {"exclude": [["mjx-container"]]}
+AT_ONCE = {"preload": False, "resultTypes": ["violations"]}
+
+
+class PageFile(HTMLParser):
+    """The ids, links, loaded files and headings of one HTML file."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.append(tag)
+        if values.get("id"):
+            self.ids.add(values["id"])
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        if values.get("src"):
+            self.loads.append(values["src"])
+        if tag == "link" and values.get("rel") in ("stylesheet", "preload") and values.get("href"):
+            self.loads.append(values["href"])
+
+
+@cache
+def page_file(path: Path) -> PageFile:
+    return PageFile(path.read_text(encoding="utf-8"))
+
+
+def file_faults(path: Path, site: Path) -> list[str]:
+    """Links and anchors that lead nowhere, files from other hosts, a missing title."""
+    page = page_file(path)
+    faults = [f"loads {load}" for load in page.loads if re.match(r"(https?:)?//", load)]
+    faults += ["no title"] * ("title" not in page.tags)
+    return faults + [
+        f"{link} leads nowhere" for link in page.links + page.loads if _is_dead(link, path, site)
+    ]
+
+
+def _is_dead(link: str, path: Path, site: Path) -> bool:
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return False
+    target = (path.parent / unquote(parts.path)).resolve() if parts.path else path.resolve()
+    if target.is_dir():
+        target /= "index.html"
+    if not target.is_relative_to(site.resolve()) or not target.exists():
+        return True
+    anchor = unquote(parts.fragment)
+    return bool(anchor) and target.suffix == ".html" and anchor not in page_file(target).ids
+
+
+def start_browser() -> Iterator[Browser]:
+    """Debian's Chromium; a missing one is a failure, because nothing else sees the pages."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.fail("the page checks need Chromium: apt-get install chromium", pytrace=False)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def browser_faults(context: BrowserContext, address: str, home: str) -> list[str]:
+    """What is wrong with a page as a reader's browser shows it, on a desktop and on a phone."""
+    page, faults, loaded = context.new_page(), [], []
+
+    def only_home(route) -> None:
+        url = route.request.url
+        if url.startswith((home, "data:", "blob:")):
+            route.continue_()
+        else:
+            faults.append(f"asks for {url}")
+            route.abort()
+
+    page.route("**/*", only_home)
+    page.on("console", lambda said: faults.extend(_console(said)))
+    page.on("response", lambda got: faults.extend(_missing(got)))
+    page.on("pageerror", lambda error: faults.append(f"script error: {error}"))
+    page.on("requestfinished", lambda done: loaded.append(done.sizes()["responseBodySize"]))
+    page.set_viewport_size(DESKTOP)
+    page.goto(address, wait_until="load")
+    _settle(page)
+    faults += _content_faults(page)
+    faults += [f"axe {fault}" for fault in axe_faults(page)]
+    if sum(loaded) > LIMIT_KB * 1024:
+        faults.append(f"loads {sum(loaded) / 1024:.0f} KB, more than {LIMIT_KB}")
+    page.set_viewport_size(PHONE)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    if width > PHONE["width"]:
+        wide = page.evaluate(WIDE_ELEMENTS, PHONE["width"])
+        faults.append(f"scrolls sideways on a phone ({width} px): {', '.join(wide)}")
+    page.close()
+    return faults
+
+
+def axe_faults(page: Page) -> list[str]:
+    """What axe finds besides the faults of the theme: the rule, and the first places."""
+    faults = []
+    for fault in Axe().run(page, FORMULAS_ASIDE, AT_ONCE).response["violations"]:
+        nodes = [node for node in fault["nodes"] if DOCUTILS not in node["html"]]
+        places = [str(node["target"][0]) for node in nodes]
+        if places and fault["id"] not in THEME_AXE:
+            faults.append(f"{fault['id']}: {', '.join(places[:3])}")
+    return faults
+
+
+def _console(said) -> list[str]:
+    """Errors and warnings; that a file did not come is told by `_missing`, with its name."""
+    told = said.type in ("error", "warning") and "Failed to load resource" not in said.text
+    return [f"console {said.type}: {said.text}"] if told else []
+
+
+def _missing(response) -> list[str]:
+    return [f"{response.status} for {response.url}"] if response.status >= 400 else []
+
+
+def _settle(page: Page) -> None:
+    """Wait until the formulas are typeset and the widgets drawn."""
+    page.evaluate("globalThis.MathJax?.startup?.promise")
+    widgets = "application/vnd.jupyter.widget-view+json"
+    if page.locator(f'script[type="{widgets}"]').count():
+        page.wait_for_selector("html[data-widgets=ready]", state="attached", timeout=10_000)
+
+
+def _content_faults(page: Page) -> list[str]:
+    counts = page.evaluate(COUNTS)
+    headings = counts.pop("h1 headings")
+    faults = [f"{headings} h1 headings"] if headings != 1 else []
+    return faults + [f"{count} {what}" for what, count in counts.items() if count]
+
+
+COUNTS = """() => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const raw = (element) => !element.querySelector("mjx-container");
+  return {
+    "h1 headings": all("h1").filter((heading) => heading.offsetParent).length,
+    "formulas not typeset": all(".math").filter(raw).length,
+    "formulas with an error": all("mjx-merror").length,
+    "widgets that need a kernel": all(".needs-kernel").length,
+    "widgets that are empty": all(".anywidget-static").filter((e) => !e.children.length).length,
+    "images without alternative text": all("img:not([alt])").length,
+  };
+}"""
+
+WIDE_ELEMENTS = """(width) => {
+  const clipped = (element) => {
+    for (let up = element.parentElement; up; up = up.parentElement) {
+      if (getComputedStyle(up).overflowX !== "visible") return true;
+    }
+    return false;
+  };
+  const wide = [...document.querySelectorAll("body *")].filter(
+    (e) => e.getBoundingClientRect().right > width + 1 && !clipped(e));
+  return wide.slice(0, 3).map((e) => `${e.tagName.toLowerCase()}.${e.className}`);
+}"""

@@ -1,0 +1,82 @@
+"""The page checks can fail: a page with one fault of each kind."""
+
+from threading import Thread
+
+import pytest
+from page_inspection import browser_faults, file_faults, start_browser
+
+from book._tools.serve import server
+
+FINE = """<!doctype html><html lang="en"><head><title>A page</title></head><body><main>
+<h1>A page</h1><p id="here"><a href="#here">fine</a></p></main></body></html>"""
+
+FAULTY = """<!doctype html><html lang="en"><head>
+<link rel="stylesheet" href="https://elsewhere.example/style.css">
+<script src="//elsewhere.example/script.js"></script></head><body>
+<a href="missing.html">gone</a> <a href="fine.html#nowhere">lost</a>
+<p style="color: #bbb; background: #fff">pale</p>
+<span class="math">$x$</span> <div class="needs-kernel">no</div>
+<div class="anywidget-static"></div> <img src="missing.png">
+<div style="width: 900px">wide</div>
+<script>console.error("something broke"); undefined_name()</script></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "fine.html").write_text(FINE)
+    (folder / "faulty.html").write_text(FAULTY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(site):
+    """The faults of both pages in Chromium."""
+    with server(str(site)) as running:
+        Thread(target=running.serve_forever, daemon=True).start()
+        home = f"http://127.0.0.1:{running.server_port}/"
+        for browser in start_browser():
+            context = browser.new_context()
+            names = ("fine", "faulty")
+            found = {name: browser_faults(context, f"{home}{name}.html", home) for name in names}
+        running.shutdown()
+        return found
+
+
+def test_a_fine_page_has_no_fault(site, seen):
+    assert file_faults(site / "fine.html", site) == []
+    assert [fault for fault in seen["fine"] if "favicon" not in fault] == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "loads https://elsewhere.example/style.css",
+        "loads //elsewhere.example/script.js",
+        "no title",
+        "missing.html leads nowhere",
+        "fine.html#nowhere leads nowhere",
+    ],
+)
+def test_file_faults_are_found(site, fault):
+    assert fault in file_faults(site / "faulty.html", site)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "asks for https://elsewhere.example/style.css",
+        "404 for",
+        "0 h1 headings",
+        "script error: undefined_name is not defined",
+        "console error: something broke",
+        "1 formulas not typeset",
+        "1 widgets that need a kernel",
+        "1 widgets that are empty",
+        "1 images without alternative text",
+        "axe color-contrast",
+        "scrolls sideways on a phone",
+    ],
+)
+def test_browser_faults_are_found(seen, fault):
+    assert any(fault in found for found in seen["faulty"])

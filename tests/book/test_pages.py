@@ -1,0 +1,60 @@
+"""Every page of the built site, in light and in dark: nothing dead, nothing from elsewhere."""
+
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from page_inspection import browser_faults, file_faults, start_browser
+
+from book._tools.layout import ROOT
+from book._tools.serve import server
+
+pytestmark = pytest.mark.site
+
+SITE = ROOT / "_build/html"
+PAGES = sorted(
+    page.relative_to(SITE).as_posix()
+    for room in ("book", "chapters", "labs")
+    for page in (SITE / room).rglob("*.html")
+)
+GENERATED = ["index.html", "search.html", "genindex.html"]
+
+
+@pytest.fixture(scope="session")
+def home():
+    with server(str(SITE)) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site.server_port}/"
+        site.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    yield from start_browser()
+
+
+@pytest.fixture(scope="session", params=["light", "dark"])
+def context(browser, request):
+    context = browser.new_context(color_scheme=request.param)
+    yield context
+    context.close()
+
+
+def test_there_is_a_site_to_look_at():
+    assert "book/intro.html" in PAGES, "no site in _build/html; run: make site"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere_and_files_come_from_the_site(page):
+    assert not file_faults(SITE / page, SITE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_reader_sees_a_whole_page(context, home, page):
+    assert not browser_faults(context, home + page, home)
+
+
+@pytest.mark.parametrize("page", GENERATED)
+def test_generated_pages_load_nothing_from_elsewhere(page):
+    faults = file_faults(SITE / page, Path(SITE))
+    assert not [fault for fault in faults if fault.startswith("loads")]
