@@ -1,0 +1,237 @@
+"""Who did what, when: spans of time on ranks, from a simulator or from a real run.
+
+The nouns:
+
+- **Span**: ``rank`` was busy in ``lane`` with ``name`` from ``start`` to ``stop``. Its ``kind`` is
+  "forward", "backward", "weight", "communication" or "other".
+- **Lane**: what a rank has one of, such as its processor or its network port. Lanes run at once.
+- **Work**: every kind but "communication". A rank that only communicates, or waits, is idle.
+- **Timeline**: spans; it measures them, draws them, and exports them for a trace viewer.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from dtlib.style import BACKWARD, COMMUNICATION, FORWARD, FOURTH, INK
+
+HATCHES = {"forward": "", "backward": "//", "weight": "..", "communication": "\\\\", "other": "xx"}
+COLORS = {
+    "forward": FORWARD,
+    "backward": BACKWARD,
+    "weight": FOURTH,
+    "communication": COMMUNICATION,
+    "other": INK,
+}
+
+
+class Span(NamedTuple):
+    """``rank`` was busy in ``lane`` with ``name`` from ``start`` to ``stop``, in seconds."""
+
+    rank: int
+    lane: str
+    name: str
+    start: float
+    stop: float
+    kind: str = "other"
+
+
+class Timeline:
+    """Spans of one or many ranks.
+
+    Arguments: ``spans``; ``unit``, of their times: "s", or "" for the steps of a simulation that
+    have no duration. Raises ValueError for a span that stops before it starts, or of another kind.
+
+    >>> two_stages = Timeline(
+    ...     [
+    ...         Span(0, "compute", "F0", 0, 1, "forward"),
+    ...         Span(1, "compute", "F0", 1, 2, "forward"),
+    ...         Span(1, "compute", "B0", 2, 4, "backward"),
+    ...         Span(0, "compute", "B0", 4, 6, "backward"),
+    ...     ]
+    ... )
+    >>> two_stages
+    Timeline of 2 ranks: 4 spans in 6 s, 50% idle
+    >>> two_stages.makespan, two_stages.busy(0), two_stages.busy(0, "forward")
+    (6, 3, 1)
+    >>> two_stages.bubble_fraction, two_stages.stage_bubble
+    (0.5, 3)
+    """
+
+    def __init__(self, spans: Iterable[Span], unit: str = "s"):
+        self.spans = sorted(map(Span._make, spans), key=lambda span: (span.rank, span.start))
+        self.unit = unit
+        for span in self.spans:
+            if span.stop < span.start:
+                raise ValueError(f"span {span.name!r} of rank {span.rank} stops before it starts")
+            if span.kind not in COLORS:
+                allowed = ", ".join(map(repr, COLORS))
+                raise ValueError(f"kind must be one of {allowed}; got {span.kind!r}")
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that have a span."""
+        return sorted({span.rank for span in self.spans})
+
+    @property
+    def makespan(self):
+        """Last stop minus first start, over all ranks."""
+        return _reach(self.spans)
+
+    def of(self, rank: int) -> list[Span]:
+        """The spans of one rank, by their start."""
+        return [span for span in self.spans if span.rank == rank]
+
+    def busy(self, rank: int, *kinds: str):
+        """Time in which a rank had a span: of one of these kinds, or of any if none is named."""
+        return _covered(span for span in self.of(rank) if not kinds or span.kind in kinds)
+
+    def work(self, rank: int):
+        """Time in which a rank did anything but communicate."""
+        return _covered(span for span in self.of(rank) if span.kind != "communication")
+
+    def exposed_communication(self, rank: int):
+        """Time in which a rank communicated and did no work meanwhile."""
+        return self.busy(rank) - self.work(rank)
+
+    @property
+    def bubble_fraction(self) -> float:
+        """The share of ranks x makespan in which a rank does no work."""
+        whole = len(self.ranks) * self.makespan
+        return 1 - sum(map(self.work, self.ranks)) / whole if whole else 0.0
+
+    @property
+    def stage_bubble(self):
+        """The longest idle time of any rank between its own first start and its own last stop."""
+        return max((_reach(self.of(rank)) - self.work(rank) for rank in self.ranks), default=0)
+
+    def __repr__(self) -> str:
+        from dtlib.foundations.units import format_quantity
+
+        ranks, spans = len(self.ranks), len(self.spans)
+        length = format_quantity(float(self.makespan), self.unit) if self.unit else self.makespan
+        return (
+            f"Timeline of {ranks} rank{'s' * (ranks != 1)}: {spans} span{'s' * (spans != 1)} "
+            f"in {length}{'' if self.unit else ' steps'}, {self.bubble_fraction:.0%} idle"
+        )
+
+    def draw(self):
+        """The spans as bars, ranks from top to bottom and time from left to right; a figure.
+
+        A bar shows its kind by colour and by hatch, and its name where there is room for it.
+        """
+        from dtlib.style import figure, quantity_axis
+
+        rows = list(dict.fromkeys((span.rank, span.lane) for span in self.spans))
+        rows.sort(key=lambda row: row[0])
+        width = 7.2
+        fig, ax = figure(width, 0.9 + 0.36 * len(rows))
+        origin = min((span.start for span in self.spans), default=0)
+        for span in self.spans:
+            _draw_span(ax, span, rows.index((span.rank, span.lane)), origin)
+            room = 65 * width * (span.stop - span.start) / self.makespan if self.makespan else 0
+            if room > 6 * len(span.name):
+                middle = (span.start + span.stop) / 2 - origin
+                ax.text(middle, rows.index((span.rank, span.lane)), span.name, **_IN_BAR)
+        lanes = len(rows) > len(self.ranks)
+        names = [f"rank {rank}, {lane}" if lanes else f"rank {rank}" for rank, lane in rows]
+        ax.set_yticks(range(len(rows)), names)
+        ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+        ax.set_xlim(0, self.makespan or 1)
+        quantity_axis(ax.xaxis, self.unit, "time" if self.unit else "time (steps)")
+        return fig
+
+    def to_chrome_trace(self, path: str | Path) -> Path:
+        """Write the spans as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+
+        A rank is shown as a process, a lane as a thread, and times start at 0. Returns the path.
+        """
+        origin = min((span.start for span in self.spans), default=0)
+        lanes = list(dict.fromkeys(span.lane for span in self.spans))
+        events = [_metadata("process_name", rank, 0, f"rank {rank}") for rank in self.ranks]
+        for rank in self.ranks:
+            own = dict.fromkeys(span.lane for span in self.of(rank))
+            events += [_metadata("thread_name", rank, lanes.index(lane), lane) for lane in own]
+        events += [
+            {
+                "ph": "X",
+                "name": span.name,
+                "cat": span.kind,
+                "pid": span.rank,
+                "tid": lanes.index(span.lane),
+                "ts": float((span.start - origin) * 1_000_000),
+                "dur": float((span.stop - span.start) * 1_000_000),
+            }
+            for span in self.spans
+        ]
+        path = Path(path)
+        path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, indent=1))
+        return path
+
+
+class Recorder:
+    """Records spans of a real run, on one rank.
+
+    The clock is the machine's: spans of several processes of one machine fit together.
+
+    >>> recorder = Recorder(rank=0)
+    >>> with recorder.span("F0", "forward"):
+    ...     total = sum(range(1000))
+    >>> [(span.name, span.kind, span.stop > span.start) for span in recorder.spans]
+    [('F0', 'forward', True)]
+    """
+
+    def __init__(self, rank: int):
+        self.rank = rank
+        self.spans: list[Span] = []
+
+    @contextmanager
+    def span(self, name: str, kind: str = "other", lane: str = "compute") -> Iterator[None]:
+        """Record what runs inside this ``with`` block as one span."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spans.append(Span(self.rank, lane, name, start, time.perf_counter(), kind))
+
+
+_IN_BAR = {"ha": "center", "va": "center", "fontsize": 8, "clip_on": True}
+
+
+def _draw_span(ax, span: Span, row: int, origin) -> None:
+    from matplotlib.colors import to_rgba
+
+    ax.barh(
+        row,
+        float(span.stop - span.start),
+        left=float(span.start - origin),
+        height=0.78,
+        facecolor=to_rgba(COLORS[span.kind], 0.35),
+        edgecolor=COLORS[span.kind],
+        hatch=HATCHES[span.kind],
+        linewidth=0.8,
+    )
+
+
+def _metadata(what: str, rank: int, lane: int, name: str) -> dict:
+    return {"ph": "M", "name": what, "pid": rank, "tid": lane, "args": {"name": name}}
+
+
+def _reach(spans: list[Span]):
+    """Last stop minus first start."""
+    if not spans:
+        return 0
+    return max(span.stop for span in spans) - min(span.start for span in spans)
+
+
+def _covered(spans: Iterable[Span]):
+    """The length of the union of the spans."""
+    covered, until = 0, None
+    for start, stop in sorted((span.start, span.stop) for span in spans):
+        start = start if until is None else max(start, until)
+        if stop > start:
+            covered, until = covered + stop - start, stop
+    return covered
