@@ -1,6 +1,8 @@
 """Figures that the reader moves: they compute in the page and need no kernel."""
 
+from dtlib.explore.bets import answer, bet
 from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.explorer import Explorer
+from dtlib.explore.stepper import Stepper
 
-__all__ = ["Control", "Explorer", "Task", "between"]
+__all__ = ["Control", "Explorer", "Stepper", "Task", "answer", "bet", "between"]

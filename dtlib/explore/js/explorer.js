@@ -137,7 +137,7 @@ function render({ model, el }) {
       endLabels(box, lines, up, wide),
       probeLine(box, xs, up),
     ];
-    svg.replaceChildren(...layers.flat().filter(Boolean));
+    svg.replaceChildren(...layers.flat(Infinity).filter(Boolean));
   }
 
   function samplesOf(xs, box) {
