@@ -7,10 +7,11 @@ The names that every page uses; the rest is in the rooms, `dtlib.foundations`,
 from dtlib.foundations.formula import formula
 from dtlib.runtime import launch
 from dtlib.show import show
+from dtlib.timeline import Timeline
 
 __version__ = "0.1.0"
 
-__all__ = ["formula", "launch", "show"]
+__all__ = ["Timeline", "formula", "launch", "show"]
 
 
 def load_ipython_extension(ipython) -> None:
