@@ -3,6 +3,7 @@
 from dtlib.explore.bets import answer, bet
 from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.explorer import Explorer
+from dtlib.explore.fastest import Fastest
 from dtlib.explore.stepper import Stepper
 
-__all__ = ["Control", "Explorer", "Stepper", "Task", "answer", "bet", "between"]
+__all__ = ["Control", "Explorer", "Fastest", "Stepper", "Task", "answer", "bet", "between"]

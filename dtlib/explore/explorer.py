@@ -40,7 +40,7 @@ class Explorer(Widget):
     differ, and a task that is met at the start or not met by its solution.
     """
 
-    _esm = script("quantities.js", "page.js", "explorer.js")
+    _esm = script("quantities.js", "page.js", "formulas.js", "explorer.js")
 
     def __init__(
         self,

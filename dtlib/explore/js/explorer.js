@@ -1,27 +1,20 @@
 // Curves over one variable: sliders, a probe on the axis, and the formulas with live numbers.
 
-const HINT = "Drag in the figure or use Tab and the arrow keys; Page Up and Page Down make larger steps.";
+const HINT = "Drag in the figure, or Tab to the probe and the sliders and use the arrow keys; "
+  + "Page Up and Page Down make larger steps.";
+const WIDE = 560;
 
-function render({ model, el }) {
-  const spec = model.get("spec");
+function render({ model: { get }, el }) {
+  const spec = get("spec");
   const { x, y } = spec;
-  const names = [x.name, ...spec.sliders.map((c) => c.name), ...spec.fixed.map(([name]) => name)];
-  const compile = (js, more = []) => new Function(...names, ...more, `"use strict"; return ${js};`);
-  const curves = spec.curves.map((c) => ({ ...c, at: compile(c.js) }));
-  const guides = spec.guides.map((g) => ({ ...g, at: compile(g.js) }));
-  const marks = spec.marks.map((m) => ({ ...m, at: compile(m.js) }));
-  const keys = curves.map((c) => c.key);
-  const met = spec.task ? compile(spec.task.js, keys) : null;
-
-  const state = {};
-  const restore = () => {
-    for (const c of [x, ...spec.sliders]) state[c.name] = c.values[c.index];
-    for (const [name, value] of spec.fixed) state[name] = value;
-    state.range = [...y.range];
-  };
-  restore();
-  const call = (f, at = state[x.name]) =>
-    f(...names.map((name) => (name === x.name ? at : state[name])));
+  const model = formulaModel(spec, [x, ...spec.sliders]);
+  const { state, curves } = model;
+  const guides = spec.guides.map((g) => ({ ...g, at: model.compile(g.js) }));
+  const marks = spec.marks.map((m) => ({ ...m, at: model.compile(m.js) }));
+  const first = x.values[0];
+  const last = x.values[x.values.length - 1];
+  const valueAt = (f, at = state[x.name]) => model.call(f, { [x.name]: at });
+  let range = [...y.range];
 
   const page = frame(el, { title: spec.title, hint: HINT, task: spec.task, reset });
   const probe = h("input", {
@@ -32,234 +25,182 @@ function render({ model, el }) {
   const sliders = spec.sliders.map((c) =>
     slider(c, (value) => { state[c.name] = value; update(); }));
   page.controls.append(...sliders.map((control) => control.element));
+  const rows = formulaRows(page, model);
 
-  const rows = curves.map((c, i) => readoutRow(c, i));
-  page.readout.append(...rows.map((row) => row.element));
-
-  function readoutRow(c, i) {
-    const value = h("span", { class: "dt-row-value" });
-    const numbers = substitution(c.body, c.parts);
-    const formula = h("div", { class: "dt-row-formula" },
-      math(`${c.symbol}<mo>=</mo>${c.body}`), numbers.element);
-    const key = h("button", {
-      type: "button", class: "dt-key", "aria-pressed": "false",
-      title: "Highlight this curve",
-      onclick: () => pin(c.key),
-    }, sample(i), c.label);
-    const element = h("div", {
-      class: `dt-row dt-c${i}`, "data-key": c.key,
-      onpointerenter: () => highlight(c.key), onpointerleave: () => highlight(pinned),
-    }, key, value, formula);
-    const overflow = watchOverflow(formula, `${c.label}, formula`);
-    const parts = c.parts.map(([name, js]) => [name, compile(js)]);
-    return {
-      element, key,
-      show() {
-        numbers.fill(Object.fromEntries(parts.map(([name, f]) => [name, call(f)])));
-        value.textContent = formatQuantity(call(c.at), y.unit, 3);
-        overflow();
-      },
-    };
-  }
-
-  let pinned = null;
-  function pin(key) {
-    pinned = pinned === key ? null : key;
-    rows.forEach((row, i) => row.key.setAttribute("aria-pressed", String(keys[i] === pinned)));
-    highlight(pinned);
-  }
-  function highlight(key) {
-    page.root.classList.toggle("has-highlight", key !== null);
-    for (const node of page.root.querySelectorAll("[data-key]")) {
-      node.classList.toggle("is-on", node.dataset.key === key);
-    }
-  }
+  let width = 0;
+  const svg = s("svg", { class: "dt-plot", role: "img" });
+  page.stage.append(probe, svg);
+  const clip = uniqueId("clip");
+  const stop = whenSized(page.stage, (now) => { width = now; draw(); });
 
   function reset() {
-    restore();
+    model.restore();
+    range = [...y.range];
     probe.value = x.index;
     sliders.forEach((control, i) => control.set(spec.sliders[i].index));
-    if (pinned) pin(pinned);
+    rows.unpin();
     update();
   }
 
   function update() {
     if (width) draw();
-    rows.forEach((row) => row.show());
+    rows.show(curves.map((c) => formatQuantity(valueAt(c.at), y.unit, 3)));
     probe.setAttribute("aria-valuetext", formatQuantity(state[x.name], x.unit, 3));
-    if (met) page.task.set(Boolean(met(...names.map((n) => state[n]), ...curves.map((c) => call(c.at)))));
+    page.task?.set(model.taskMet());
     page.say(summary());
   }
 
   function summary() {
-    const where = [x, ...spec.sliders]
-      .map((c) => `${c.plain} = ${formatQuantity(state[c.name], c.unit, 3)}`).join(", ");
-    const found = curves.map((c) => [c.label, call(c.at)]).sort((a, b) => a[1] - b[1]);
+    const found = curves.map((c) => [c.label, valueAt(c.at)]).sort((a, b) => a[1] - b[1]);
     const values = found.map(([label, v]) => `${label} ${formatQuantity(v, y.unit, 3)}`).join(", ");
-    const [low, high] = [found[0][1], found[found.length - 1][1]];
-    const ratio = found.length > 1 && low > 0
-      ? ` The largest is ${formatQuantity(high / low, "×", 3)} the smallest.` : "";
-    return `At ${where}: ${values}.${ratio}`;
+    const ratio = found[found.length - 1][1] / found[0][1];
+    const compared = found.length > 1 && Number.isFinite(ratio)
+      ? ` The largest is ${formatQuantity(ratio, "×", 3)} the smallest.` : "";
+    return `At ${model.where()}: ${values}.${compared}`;
   }
 
-  let width = 0;
-  const svg = s("svg", { class: "dt-plot", role: "img" });
-  page.stage.append(probe, svg);
-  const stop = whenSized(page.stage, (now) => { width = now; draw(); });
+  function plotBox() {
+    const right = width - (width >= WIDE ? 132 : 14);
+    return { left: 62, right, top: 46, bottom: clamp(width * 0.5, 230, 350) + 46 };
+  }
+  const across = (box) => scaleOf(first, last, x.scale, box.left, box.right);
 
   function draw() {
-    const wide = width >= 560;
-    const box = {
-      left: 62, right: width - (wide ? 132 : 14), top: 46,
-      bottom: clamp(width * 0.5, 230, 350) + 46,
-    };
+    const box = plotBox();
     const height = box.bottom + 54;
-    const [xs, ys] = [scaleOf(x.values[0], x.values[x.values.length - 1], x.scale, box.left, box.right)];
+    const xs = across(box);
     const samples = samplesOf(xs, box);
-    const lines = curves.map((c) => samples.map((at) => call(c.at, at)));
+    const lines = curves.map((c) => samples.map((at) => valueAt(c.at, at)));
     grow(lines.flat());
-    const up = scaleOf(...state.range, y.scale, box.bottom, box.top);
+    const up = scaleOf(...range, y.scale, box.bottom, box.top);
+    const path = (values) => pathOf(samples.map(xs), values.map(up));
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("height", height);
     svg.setAttribute("aria-label",
       `${y.label} against ${x.label}: ${curves.map((c) => c.label).join(", ")}.`);
-    const clip = `dt-clip-${clipNumber}`;
-    const path = (values) => pathOf(samples.map(xs), values.map((v) => up(v)));
-    const layers = [
-      s("defs", {}, s("clipPath", { id: clip },
-        s("rect", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }))),
-      axes(box, xs, up, width),
+    const guideLines = guides.map((g) => samples.map((at) => valueAt(g.at, at)));
+    svg.replaceChildren(...[
+      s("defs", {}, s("clipPath", { id: clip }, s("rect", {
+        x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top,
+      }))),
+      axes(box, xs, up),
       s("g", { "clip-path": `url(#${clip})` },
-        guides.map((g) => s("path", { class: "dt-guide", d: path(samples.map((at) => call(g.at, at))) })),
-        curves.map((c, i) => s("path", { class: `dt-curve dt-c${i}`, "data-key": c.key, d: path(lines[i]) }))),
-      guideLabels(box, samples, up, xs),
-      markLines(box, xs),
-      endLabels(box, lines, up, wide),
+        guideLines.map((values) => s("path", { class: "dt-guide", d: path(values) })),
+        curves.map((c, i) =>
+          s("path", { class: `dt-curve dt-c${i}`, "data-key": c.key, d: path(lines[i]) }))),
+      guides.map((g, i) => guideLabel(g, guideLines[i], box, up)),
+      marks.map((m) => markLine(m, box, xs)),
+      endLabels(box, lines, up),
       probeLine(box, xs, up),
-    ];
-    svg.replaceChildren(...layers.flat(Infinity).filter(Boolean));
+    ].flat(Infinity).filter(Boolean));
+    rows.highlightAgain();
   }
 
   function samplesOf(xs, box) {
     if (x.scale === "powers of two") return x.values;
     const count = Math.round((box.right - box.left) / 3);
-    const all = Array.from({ length: count + 1 }, (_, i) => xs.invert(box.left + (i * (box.right - box.left)) / count));
-    const inner = marks.map((m) => call(m.at)).filter((v) => v > all[0] && v < all[count]);
-    return [...all, ...inner].sort((a, b) => a - b);
+    const even = Array.from({ length: count + 1 }, (_, i) =>
+      xs.invert(box.left + (i * (box.right - box.left)) / count));
+    const inner = marks.map((m) => valueAt(m.at)).filter((v) => v > first && v < last);
+    return [...even, ...inner].sort((a, b) => a - b);
   }
 
   // The vertical axis only grows, so that a curve is seen to move; reset brings it back.
   function grow(values) {
     const found = values.filter((v) => Number.isFinite(v) && (y.scale === "linear" || v > 0));
     const [low, high] = [Math.min(...found), Math.max(...found)];
-    if (y.scale === "linear") {
-      if (high > state.range[1]) state.range[1] = high * 1.08;
-      return;
-    }
-    if (low < state.range[0]) state.range[0] = low / 1.5;
-    if (high > state.range[1]) state.range[1] = high * 1.5;
+    if (high > range[1]) range[1] = high * (y.scale === "linear" ? 1.08 : 1.5);
+    if (low < range[0]) range[0] = y.scale === "linear" ? low : low / 1.5;
   }
 
-  function axes(box, xs, up, w) {
-    const across = ticks(x.values[0], x.values[x.values.length - 1], x.scale, (box.right - box.left) / 64);
-    const upward = ticks(...state.range, y.scale, (box.bottom - box.top) / 34);
+  function axes(box, xs, up) {
+    const below = ticks(first, last, x.scale, (box.right - box.left) / 64);
+    const beside = ticks(...range, y.scale, (box.bottom - box.top) / 34);
     return s("g", { class: "dt-axes" },
-      upward.map((v) => s("g", {},
+      beside.map((v) => [
         s("line", { class: "dt-grid", x1: box.left, x2: box.right, y1: up(v), y2: up(v) }),
-        s("text", { x: box.left - 8, y: up(v) + 4, "text-anchor": "end" }, formatQuantity(v, y.unit)))),
+        s("text", { x: box.left - 8, y: up(v) + 4, "text-anchor": "end" }, formatQuantity(v, y.unit)),
+      ]),
       s("line", { class: "dt-axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
-      across.map((v) => s("g", {},
+      below.map((v) => [
         s("line", { class: "dt-axis", x1: xs(v), x2: xs(v), y1: box.bottom, y2: box.bottom + 5 }),
-        s("text", { x: xs(v), y: box.bottom + 28, "text-anchor": "middle" }, formatQuantity(v, x.unit)))),
+        s("text", { x: xs(v), y: box.bottom + 28, "text-anchor": "middle" },
+          formatQuantity(v, x.unit)),
+      ]),
       s("text", { class: "dt-axis-title", x: 4, y: 16 }, y.label),
       s("text", { class: "dt-axis-title", x: box.right, y: box.bottom + 49, "text-anchor": "end" },
         `${x.label} ${x.plain} →`));
   }
 
-  function guideLabels(box, samples, up, xs) {
-    return guides.map((g) => {
-      const at = samples[Math.round(samples.length * 0.04)];
-      const v = clamp(up(call(g.at, at)), box.top + 12, box.bottom - 6);
-      return s("text", { class: "dt-guide-label dt-halo", x: xs(at), y: v - 6 }, g.label);
-    });
+  function guideLabel(guide, values, box, up) {
+    const at = clamp(up(values[Math.round(values.length * 0.04)]), box.top + 12, box.bottom - 2);
+    return s("text", { class: "dt-guide-label dt-halo", x: box.left + 16, y: at - 6 }, guide.label);
   }
 
-  function markLines(box, xs) {
-    return marks.map((m) => {
-      const at = call(m.at);
-      const px = xs(at);
-      if (!(px >= box.left && px <= box.right)) return null;
-      const left = px > (box.left + box.right) / 2;
-      return s("g", { class: "dt-mark" },
-        s("line", { x1: px, x2: px, y1: box.top, y2: box.bottom }),
-        s("text", { class: "dt-halo", x: px + (left ? -6 : 6), y: box.top + 10, "text-anchor": left ? "end" : "start" },
-          `${m.label} ${m.plain} = ${formatQuantity(at, x.unit, 3)}`));
-    });
+  function markLine(mark, box, xs) {
+    const at = valueAt(mark.at);
+    const px = xs(at);
+    if (!(px >= box.left && px <= box.right)) return null;
+    const turned = px > (box.left + box.right) / 2;
+    return s("g", { class: "dt-mark" },
+      s("line", { x1: px, x2: px, y1: box.top, y2: box.bottom }),
+      s("text", {
+        class: "dt-halo", x: px + (turned ? -6 : 6), y: box.top + 10,
+        "text-anchor": turned ? "end" : "start",
+      }, `${mark.label} ${mark.plain} = ${formatQuantity(at, x.unit, 3)}`));
   }
 
-  function endLabels(box, lines, up, wide) {
-    const gap = wide ? 36 : 18;
-    const wanted = lines.map((line, i) => ({ i, at: clamp(up(line[line.length - 1]), box.top, box.bottom) }))
-      .sort((a, b) => a.at - b.at);
-    const placed = spread(wanted.map((w) => w.at - (wide ? 0 : 12)), gap, box.top + 6, box.bottom - 8);
-    return wanted.map(({ i, at }, k) => {
+  // The curves' names at their right ends, moved apart; with room, the value at the probe below.
+  function endLabels(box, lines, up) {
+    const wide = width >= WIDE;
+    const ends = lines.map((line, i) => ({
+      i, at: clamp(up(line[line.length - 1]), box.top, box.bottom),
+    })).sort((a, b) => a.at - b.at);
+    const placed = spread(ends.map(({ at }) => at - (wide ? 0 : 12)), wide ? 36 : 18, box.bottom - 8);
+    return ends.map(({ i, at }, k) => {
       const c = curves[i];
-      const py = placed[k];
-      const value = formatQuantity(call(c.at), y.unit, 3);
+      const name = { class: `dt-label dt-c${i}`, "data-key": c.key };
       if (!wide) {
-        return s("text", { class: `dt-label dt-halo dt-c${i}`, "data-key": c.key, x: box.right - 4, y: py + 4, "text-anchor": "end" }, c.label);
+        return s("text", {
+          ...name, class: `${name.class} dt-halo`, x: box.right - 4, y: placed[k] + 4,
+          "text-anchor": "end",
+        }, c.label);
       }
-      return s("g", { class: `dt-label dt-c${i}`, "data-key": c.key },
-        s("path", { class: "dt-leader", d: `M${box.right + 2} ${at}L${box.right + 10} ${py}` }),
-        s("text", { x: box.right + 14, y: py + 4 }, c.label),
-        s("text", { class: "dt-label-value", x: box.right + 14, y: py + 20 }, value));
+      const value = formatQuantity(valueAt(c.at), y.unit, 3);
+      return s("g", name,
+        s("path", { class: "dt-leader", d: `M${box.right + 2} ${at}L${box.right + 10} ${placed[k]}` }),
+        s("text", { x: box.right + 14, y: placed[k] + 4 }, c.label),
+        s("text", { class: "dt-label-value", x: box.right + 14, y: placed[k] + 20 }, value));
     });
   }
 
   function probeLine(box, xs, up) {
     const px = xs(state[x.name]);
-    const text = `${x.plain} = ${formatQuantity(state[x.name], x.unit, 3)}`;
-    const half = text.length * 3.8 + 10;
-    const cx = clamp(px, box.left + half - 10, box.right - half + 10);
+    const dots = curves.map((c, i) => {
+      const py = up(valueAt(c.at));
+      const inside = py >= box.top - 1 && py <= box.bottom + 1;
+      return inside
+        ? s("circle", { class: `dt-dot dt-c${i}`, "data-key": c.key, cx: px, cy: py, r: 5 }) : null;
+    });
     return s("g", { class: "dt-probe-line" },
       s("line", { x1: px, x2: px, y1: box.top - 6, y2: box.bottom }),
-      s("rect", { x: cx - half, y: box.top - 28, width: 2 * half, height: 22, rx: 11 }),
-      s("text", { x: cx, y: box.top - 13, "text-anchor": "middle" }, text),
-      curves.map((c, i) => {
-        const py = up(call(c.at));
-        return py >= box.top - 1 && py <= box.bottom + 1
-          ? s("circle", { class: `dt-dot dt-c${i}`, "data-key": c.key, cx: px, cy: py, r: 5 }) : null;
-      }),
+      flag(`${x.plain} = ${formatQuantity(state[x.name], x.unit, 3)}`, px, box.top - 28, box),
+      dots,
       s("circle", { class: "dt-handle", cx: px, cy: box.bottom, r: 9 }),
-      s("path", { class: "dt-grip", d: `M${px - 2.5} ${box.bottom - 3.5}v7M${px + 2.5} ${box.bottom - 3.5}v7` }));
+      s("path", {
+        class: "dt-grip", d: `M${px - 2.5} ${box.bottom - 3.5}v7M${px + 2.5} ${box.bottom - 3.5}v7`,
+      }));
   }
 
-  let dragging = false;
-  const follow = (event) => {
-    const wide = width >= 560;
-    const [left, right] = [62, width - (wide ? 132 : 14)];
-    const scale = scaleOf(x.values[0], x.values[x.values.length - 1], x.scale, left, right);
-    const px = clamp(event.clientX - svg.getBoundingClientRect().left, left, right);
-    probe.value = nearest(x.values, scale.invert(px), x.scale);
+  onDrag(svg, (px) => {
+    const box = plotBox();
+    probe.value = nearest(x.values, across(box).invert(clamp(px, box.left, box.right)), x.scale);
     state[x.name] = x.values[probe.value];
     update();
-  };
-  svg.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
-    dragging = true;
-    svg.setPointerCapture(event.pointerId);
-    probe.focus({ preventScroll: true });
-    follow(event);
-  });
-  svg.addEventListener("pointermove", (event) => { if (dragging) follow(event); });
-  for (const end of ["pointerup", "pointercancel"]) svg.addEventListener(end, () => { dragging = false; });
+  }, () => probe.focus({ preventScroll: true }));
 
-  const clipNumber = (globalThis.dtlibClips = (globalThis.dtlibClips ?? 0) + 1);
   update();
   return stop;
 }
-
-const sample = (i) => s("svg", { class: `dt-sample dt-c${i}`, viewBox: "0 0 26 10", "aria-hidden": "true" },
-  s("path", { class: `dt-curve dt-c${i}`, d: "M1 5H25" }));
 
 export default { render };

@@ -166,16 +166,51 @@ function pathOf(px, py) {
   return d;
 }
 
-// Move sorted positions apart, as little as is needed, so that labels do not overlap.
-function spread(wanted, gap, low, high) {
-  const placed = [...wanted];
+// Move sorted positions apart, so that labels do not overlap; the last stays above `high`.
+function spread(wanted, gap, high) {
+  const placed = wanted.map((at) => Math.min(at, high));
   for (let round = 0; round < 60; round++) {
     for (let i = 1; i < placed.length; i++) {
       const lack = gap - (placed[i] - placed[i - 1]);
       if (lack > 0) { placed[i - 1] -= lack / 2; placed[i] += lack / 2; }
     }
-    for (let i = 0; i < placed.length; i++) placed[i] = clamp(placed[i], low + i * 0, high);
   }
-  for (let i = placed.length - 2; i >= 0; i--) placed[i] = Math.min(placed[i], placed[i + 1] - gap);
-  return placed;
+  const beyond = Math.max(0, placed[placed.length - 1] - high);
+  return placed.map((at) => at - beyond);
 }
+
+// A pill with text, kept inside the plot.
+function flag(text, x, top, box) {
+  const half = text.length * 3.8 + 10;
+  const middle = clamp(x, box.left + half - 10, box.right - half + 10);
+  return [
+    s("rect", { class: "dt-flag", x: middle - half, y: top, width: 2 * half, height: 22, rx: 11 }),
+    s("text", { class: "dt-flag-text", x: middle, y: top + 15.5, "text-anchor": "middle" }, text),
+  ];
+}
+
+// Pointer and touch: `move(x, y)` in the figure's own pixels, while a button or finger is down.
+function onDrag(svg, move, start) {
+  let down = false;
+  const follow = (event) => {
+    const corner = svg.getBoundingClientRect();
+    move(event.clientX - corner.left, event.clientY - corner.top);
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    down = true;
+    svg.setPointerCapture(event.pointerId);
+    start();
+    follow(event);
+  });
+  svg.addEventListener("pointermove", (event) => { if (down) follow(event); });
+  for (const end of ["pointerup", "pointercancel"]) {
+    svg.addEventListener(end, () => { down = false; });
+  }
+}
+
+// Ids that stay unique when a page has several widgets.
+const uniqueId = (name) => {
+  globalThis.dtlibIds = (globalThis.dtlibIds ?? 0) + 1;
+  return `dt-${name}-${globalThis.dtlibIds}`;
+};

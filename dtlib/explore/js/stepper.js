@@ -45,7 +45,7 @@ function render({ model, el }) {
 
   function chooserOf() {
     const totals = spec.schedules.map((x) => x.times.reduce((a, b) => a + b, 0));
-    const name = `dt-schedule-${Math.random().toString(36).slice(2)}`;
+    const name = uniqueId("schedule");
     const items = spec.schedules.map((x, i) => {
       const input = h("input", {
         type: "radio", name, value: i, checked: i === 0, onchange: () => choose(i),
