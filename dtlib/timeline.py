@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from dtlib.style import BACKWARD, COMMUNICATION, FORWARD, FOURTH, INK
 
-HATCHES = {"forward": "", "backward": "//", "weight": "..", "communication": "\\\\", "other": "xx"}
+HATCHES = {"forward": "", "backward": "/", "weight": ".", "communication": "\\", "other": "x"}
 COLORS = {
     "forward": FORWARD,
     "backward": BACKWARD,
@@ -113,9 +113,10 @@ class Timeline:
 
         ranks, spans = len(self.ranks), len(self.spans)
         length = format_quantity(float(self.makespan), self.unit) if self.unit else self.makespan
+        idle = f", {self.bubble_fraction:.0%} idle" if any(map(self.work, self.ranks)) else ""
         return (
             f"Timeline of {ranks} rank{'s' * (ranks != 1)}: {spans} span{'s' * (spans != 1)} "
-            f"in {length}{'' if self.unit else ' steps'}, {self.bubble_fraction:.0%} idle"
+            f"in {length}{'' if self.unit else ' steps'}{idle}"
         )
 
     def draw(self):
@@ -125,24 +126,31 @@ class Timeline:
         """
         from dtlib.style import figure, quantity_axis
 
-        rows = list(dict.fromkeys((span.rank, span.lane) for span in self.spans))
-        rows.sort(key=lambda row: row[0])
+        lanes = self._lanes()
+        rows = sorted({(s.rank, lanes.index(s.lane)) for s in self.spans})
         width = 7.2
         fig, ax = figure(width, 0.9 + 0.36 * len(rows))
         origin = min((span.start for span in self.spans), default=0)
         for span in self.spans:
-            _draw_span(ax, span, rows.index((span.rank, span.lane)), origin)
-            room = 65 * width * (span.stop - span.start) / self.makespan if self.makespan else 0
-            if room > 6 * len(span.name):
-                middle = (span.start + span.stop) / 2 - origin
-                ax.text(middle, rows.index((span.rank, span.lane)), span.name, **_IN_BAR)
-        lanes = len(rows) > len(self.ranks)
-        names = [f"rank {rank}, {lane}" if lanes else f"rank {rank}" for rank, lane in rows]
+            row = rows.index((span.rank, lanes.index(span.lane)))
+            start, length = float(span.start - origin), float(span.stop - span.start)
+            ax.barh(row, length, left=start, height=0.78, linewidth=0.8, **_look(span.kind))
+            if 65 * width * length > 6 * len(span.name) * self.makespan:
+                ax.text(start + length / 2, row, span.name, **_IN_BAR)
+        names = [
+            f"rank {rank}, {lanes[i]}" if len(lanes) > 1 else f"rank {rank}" for rank, i in rows
+        ]
         ax.set_yticks(range(len(rows)), names)
         ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
-        ax.set_xlim(0, self.makespan or 1)
+        ax.set_xlim(0, float(self.makespan) or 1)
+        ax.xaxis.get_major_locator().set_params(integer=not self.unit)
         quantity_axis(ax.xaxis, self.unit, "time" if self.unit else "time (steps)")
+        _draw_legend(ax, {span.kind for span in self.spans})
         return fig
+
+    def _lanes(self) -> list[str]:
+        """The lanes, in the order in which they appear."""
+        return list(dict.fromkeys(span.lane for span in self.spans))
 
     def to_chrome_trace(self, path: str | Path) -> Path:
         """Write the spans as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open.
@@ -150,7 +158,7 @@ class Timeline:
         A rank is shown as a process, a lane as a thread, and times start at 0. Returns the path.
         """
         origin = min((span.start for span in self.spans), default=0)
-        lanes = list(dict.fromkeys(span.lane for span in self.spans))
+        lanes = self._lanes()
         events = [_metadata("process_name", rank, 0, f"rank {rank}") for rank in self.ranks]
         for rank in self.ranks:
             own = dict.fromkeys(span.lane for span in self.of(rank))
@@ -201,19 +209,21 @@ class Recorder:
 _IN_BAR = {"ha": "center", "va": "center", "fontsize": 8, "clip_on": True}
 
 
-def _draw_span(ax, span: Span, row: int, origin) -> None:
+def _look(kind: str) -> dict:
     from matplotlib.colors import to_rgba
 
-    ax.barh(
-        row,
-        float(span.stop - span.start),
-        left=float(span.start - origin),
-        height=0.78,
-        facecolor=to_rgba(COLORS[span.kind], 0.35),
-        edgecolor=COLORS[span.kind],
-        hatch=HATCHES[span.kind],
-        linewidth=0.8,
-    )
+    pale = to_rgba(COLORS[kind], 0.35)
+    return {"facecolor": pale, "edgecolor": COLORS[kind], "hatch": HATCHES[kind]}
+
+
+def _draw_legend(ax, kinds: set[str]) -> None:
+    """Name the kinds, where there are several."""
+    from matplotlib.patches import Patch
+
+    if len(kinds) > 1:
+        patches = [Patch(label=kind, **_look(kind)) for kind in COLORS if kind in kinds]
+        above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": len(patches)}
+        ax.legend(handles=patches, fontsize=8, **above)
 
 
 def _metadata(what: str, rank: int, lane: int, name: str) -> dict:

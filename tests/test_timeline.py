@@ -57,7 +57,7 @@ def test_measures_stay_exact_with_fractions():
 def test_a_timeline_of_nothing_has_no_length_and_no_bubble():
     empty = Timeline([])
     assert empty.makespan == empty.bubble_fraction == empty.stage_bubble == 0
-    assert repr(empty) == "Timeline of 0 ranks: 0 spans in 0 s, 0% idle"
+    assert repr(empty) == "Timeline of 0 ranks: 0 spans in 0 s"
     empty.draw()
 
 

@@ -61,6 +61,7 @@ from dtlib.collectives.double_binary_tree import (
     double_binary_tree_all_reduce,
     double_binary_tree_reduce,
 )
+from dtlib.collectives.draw import draw, timeline
 from dtlib.collectives.execute import emulate, execute
 from dtlib.collectives.schedule import Round, Schedule, Send
 from dtlib.collectives.topology import SharedHost, Switch
@@ -98,6 +99,7 @@ __all__ = [
     "double_binary_tree_all_reduce_time",
     "double_binary_tree_best_segments",
     "double_binary_tree_reduce",
+    "draw",
     "emulate",
     "everywhere",
     "execute",
@@ -128,6 +130,7 @@ __all__ = [
     "round_times",
     "schedule_time",
     "states",
+    "timeline",
     "tree_all_reduce",
     "tree_all_reduce_messages",
     "tree_all_reduce_rounds",

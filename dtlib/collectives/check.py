@@ -9,7 +9,8 @@ The nouns:
 
 A check plays the schedule and raises `ScheduleError` when
 
-- a message brings its receiver nothing new, or makes a contributor count twice;
+- a message brings its receiver nothing new, makes a contributor count twice, or is added to memory
+  that holds nothing yet;
 - two messages of one round want the same chunk of a rank, or one overwrites a chunk in flight;
 - the last state differs from what the collective promises: then the error lists the differences;
 - the result is right, but a message could be left out because nobody uses what it brings.
@@ -210,15 +211,19 @@ def _raise_if(headline: str, problems: list[Problem]) -> None:
 def _faults(t: int, round: Round, before: np.ndarray, after: np.ndarray) -> list[Problem]:
     """What is wrong with the messages of round ``t``."""
     src, dst, chunk, adds = round.one_chunk_each()
-    arriving, held = before[src, chunk], before[dst, chunk]
-    kept = ~adds
-    cell, in_flight = dst * before.shape[1] + chunk, src * before.shape[1] + chunk
-    overwritten = np.isin(cell, cell[kept]) & (np.bincount(cell)[cell] > 1)
+    arriving, held, kept = before[src, chunk], before[dst, chunk], ~adds
+    leave, arrive, overwrite = np.zeros((3, *before.shape[:2]), dtype=int)
+    np.add.at(leave, (src, chunk), 1)
+    np.add.at(arrive, (dst, chunk), 1)
+    np.add.at(overwrite, (dst, chunk), kept)
+    brings, has = arriving.any(axis=1), held.any(axis=1)
     faults = {
-        "is overwritten by one message while another arrives": overwritten,
-        "is overwritten while it is being sent": kept & np.isin(cell, in_flight),
-        "receives nothing that it has not": kept & (arriving <= held).all(axis=1),
-        "receives nothing": adds & ~arriving.any(axis=1),
+        "receives nothing": ~brings,
+        "receives nothing new": brings & kept & (arriving <= held).all(axis=1),
+        "is added to before it holds anything": adds & ~has,
+        "is overwritten while it is being sent": kept & (leave[dst, chunk] > 0),
+        "is overwritten by one message while another arrives": (overwrite[dst, chunk] > 0)
+        & (arrive[dst, chunk] > 1),
     }
     problems = [
         Problem(t, int(dst[i]), int(chunk[i]), f"{what}, from rank {src[i]}")
