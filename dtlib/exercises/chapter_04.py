@@ -92,17 +92,34 @@ def fuse_the_gradients(answer: Any) -> str:
     return "the bytes are the same; what fusing saves is rounds"
 
 
-@grader("ex-does-it-scale")
-def does_it_scale(answer: Any) -> str:
-    given = items(answer, "(P for 1 GB, P for 25 MB)", 2)
-    for what, value, ranks in zip(("P for 1 GB", "P for 25 MB"), given, (1000, 25), strict=True):
-        mistakes = {
-            10 * ranks: "there the two terms are equal; a tenth was asked",
-            2 * ranks: "the factor 2 stands in both terms",
-            ranks / 2: "the factor 2 stands in both terms",
+@grader("ex-what-to-buy")
+def what_to_buy(answer: Any) -> str:
+    def seconds(count=200, n=4 * MB, alpha=5 * us, beta=50 * GB, phases=2):
+        return count * phases * (127 * alpha + 127 / 128 * n / beta)
+
+    now = seconds()
+    offers = {
+        "now": (now, {}),
+        "bandwidth": (seconds(beta=100 * GB), {now / 2: "only the bytes become faster"}),
+        "latency": (seconds(alpha=2.5 * us), {now / 2: "only the starts become shorter"}),
+        "fused": (
+            seconds(100, 8 * MB),
+            {
+                seconds(200, 8 * MB): "in pairs there are half as many all-reduces",
+                seconds(100): "a pair has twice the bytes",
+            },
+        ),
+    }
+    if not isinstance(answer, dict) or set(answer) != set(offers):
+        raise NotYet(f"pass a dict with the keys {', '.join(offers)}")
+    for name, (right, slips) in offers.items():
+        mistakes = slips | {
+            right / 2: "that is one phase of two: a reduce-scatter *and* an all-gather",
+            right / 200: "that is one all-reduce; a step makes many",
+            right / ms: "in seconds, please",
         }
-        number(whole(value, what), ranks, what, tolerance=1e-9, mistakes=mistakes)
-    return "up to there nine tenths of the time or more go into bytes"
+        number(answer[name], right, name, "s", tolerance=1e-3, mistakes=mistakes)
+    return "four prices of one step, and two of them are the same for a reason"
 
 
 @grader("ex-repair-sixteen-seconds")

@@ -1,7 +1,7 @@
 """The alpha-beta model: a message costs a fixed time and a time per byte."""
 
 from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import sqrt
+from dtlib.foundations.poly import maximum, sqrt
 
 
 @formula(
@@ -201,6 +201,26 @@ def loggp_time(n, L, o, G):
     6e-06
     """
     return L + 2 * o + (n - 1) * G
+
+
+@formula(
+    symbol=r"T_\text{burst}",
+    unit="s",
+    source="Alexandrov et al. 1995",
+    conditions="the sender never waits for an arrival",
+)
+def loggp_burst_time(n, k, L, o, gap, G):
+    """Time until the last of `k` messages has arrived that one rank sends back to back.
+
+    Equation: a message leaves when the processor is free again, and the gap and the bytes of the
+    one before are over; only the last one's way is waited for.
+    Arguments: `n` bytes each, `k` messages, `L` latency, `o` overhead and `gap` in seconds, `G`
+    seconds per byte. Returns seconds. Raises nothing. Source: Alexandrov et al. 1995.
+
+    >>> loggp_burst_time(n=1, k=1000, L=4e-6, o=1e-6, gap=2e-6, G=1e-9)
+    0.00200...
+    """
+    return (k - 1) * maximum(o, gap + (n - 1) * G) + loggp_time(n, L, o, G)
 
 
 @formula(

@@ -26,6 +26,11 @@ def sheets(**changes):
     return right | changes
 
 
+def prices(**changes):
+    right = {"now": 0.28575, "bandwidth": 0.269875, "latency": 0.15875, "fused": 0.15875}
+    return right | changes
+
+
 def size_for(efficiency, alpha, beta):
     return efficiency / (1 - efficiency) * alpha * beta
 
@@ -144,14 +149,19 @@ CASES = {
         ],
         secret=[0.158875, 0.004185, 0.15469],
     ),
-    "ex-does-it-scale": Case(
-        solution=(1000, 25),
+    "ex-what-to-buy": Case(
+        solution=prices(),
         wrong=[
-            ((10_000, 250), "a tenth was asked"),
-            ((1000, 250), "P for 25 MB: .*a tenth was asked"),
-            ((999.5, 25), "whole number"),
-            ((500, 25), "stands in both terms"),
+            (prices(bandwidth=0.28575 / 2), "bandwidth: .*only the bytes"),
+            (prices(latency=0.28575 / 2), "latency: .*only the starts"),
+            (prices(fused=0.3175), "half as many"),
+            (prices(fused=0.142875), "a pair has twice the bytes|one phase of two"),
+            (prices(now=0.142875), "one phase of two"),
+            (prices(now=285.75), "in seconds, please"),
+            (prices(now=0.28575 / 200), "a step makes many"),
+            ({"now": 0.28575}, "keys"),
         ],
+        secret=[0.28575, 0.269875, 0.15875],
     ),
     "ex-repair-sixteen-seconds": Case(
         solution=all_reduce_seconds,

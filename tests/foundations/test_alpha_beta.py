@@ -14,6 +14,7 @@ from dtlib.foundations import (
     half_performance_bytes,
     loggp_alpha,
     loggp_beta,
+    loggp_burst_time,
     loggp_time,
     message_time,
     ping_pong_time,
@@ -105,6 +106,18 @@ def test_loggp_is_alpha_beta_with_other_names():
     same = message_time(n, loggp_alpha(L, o, G), loggp_beta(G))
     assert equal(loggp_time(n, L, o, G), same)
     assert not equal(loggp_time(n, L, o, G), message_time(n, L + 2 * o, loggp_beta(G)))
+
+
+@pytest.mark.parametrize("o, gap, n", [(3, 1, 1), (1, 4, 1), (1, 1, 9), (2, 0, 3)])
+def test_a_burst_takes_the_time_of_its_simulation(o, gap, n):
+    """Step by step: when processor and port are free, when the last byte is there and taken."""
+    L, G, processor, port = 10, 1, 0, 0
+    for k in range(1, 6):
+        start = max(processor, port - o)
+        processor = start + o
+        port = processor + (n - 1) * G + gap
+        arrival = processor + (n - 1) * G + L + o
+        assert loggp_burst_time(n=n, k=k, L=L, o=o, gap=gap, G=G) == arrival
 
 
 def test_the_two_roofs_meet_at_the_ridge():
