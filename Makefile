@@ -38,7 +38,7 @@ notebooks: $(VENV)/.test
 	@$(BIN)/python -m book._tools.generated write
 
 measure: $(VENV)/.test
-	@for file in benchmarks/record_*.py; do echo "$$file"; $(BIN)/python $$file || exit 1; done
+	@$(BIN)/python benchmarks/measure.py
 
 clean:
 	rm -rf _build .cache

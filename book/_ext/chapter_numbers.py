@@ -53,15 +53,17 @@ def number_sections_by_file_name() -> None:
 
 
 def name_chapters(app: Sphinx, env: BuildEnvironment) -> None:
-    """Give every label ch-NN the text 'Chapter NN'."""
-    labels = env.get_domain("std").labels
-    targets = env.get_domain("std").anonlabels
-    for label, (page, anchor) in targets.items():
+    """Give every chapter the label ch-NN; it, and that of a planned chapter, reads 'Chapter NN'."""
+    domain = env.get_domain("std")
+    for page in env.found_docs:
+        if match := CHAPTER.match(page):
+            domain.anonlabels[f"ch-{match[1]}"] = (page, "")
+    for label, (page, anchor) in domain.anonlabels.items():
         if match := LABEL.match(label):
-            labels[label] = (page, anchor, f"Chapter {match[1].lstrip('0')}")
+            domain.labels[label] = (page, anchor, f"Chapter {match[1]}")
 
 
 def setup(app: Sphinx) -> dict:
     number_sections_by_file_name()
-    app.connect("env-check-consistency", lambda app, env: name_chapters(app, env))
+    app.connect("env-check-consistency", name_chapters)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -26,15 +26,14 @@ def copy_mathjax(app: Sphinx) -> None:
 
 
 def drop_thebe(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
-    """Leave out the scripts of thebe: Jupyter Book inserts them twice, and nothing uses them."""
-    context["script_files"] = [
-        script for script in context["script_files"] if not _is_of_thebe(script)
-    ]
+    """Leave out the files of thebe: Jupyter Book inserts them twice, and nothing uses them."""
+    for kind in ("script_files", "css_files"):
+        context[kind] = [file for file in context[kind] if not _is_of_thebe(file)]
 
 
-def _is_of_thebe(script) -> bool:
-    body = getattr(script, "attributes", {}).get("body") or ""
-    return "thebe" in f"{getattr(script, 'filename', '')} {body}".lower()
+def _is_of_thebe(file) -> bool:
+    body = getattr(file, "attributes", {}).get("body") or ""
+    return "thebe" in f"{getattr(file, 'filename', '')} {body}".lower()
 
 
 def setup(app: Sphinx) -> dict:

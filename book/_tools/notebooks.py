@@ -84,7 +84,7 @@ def digest(*parts: object) -> str:
 
 def convert(source: Path, address: str = "") -> NotebookNode:
     """The notebook of a source, not yet executed: stable cell ids, folded solutions."""
-    notebook = jupytext.read(source)
+    notebook = jupytext.read(source, fmt="md:myst")
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},

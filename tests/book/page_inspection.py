@@ -27,7 +27,7 @@ LIMIT_KB = 4500
 THEME_AXE = {"region", "label-content-name-mismatch"}
 DOCUTILS = "citation"
 
-# Formulas carry MathML for screen readers; their hundreds of glyphs would take axe most of its time.
+# Formulas carry MathML for screen readers; their many glyphs would take most of the time of axe.
 FORMULAS_ASIDE = {"exclude": [["mjx-container"]]}
 AT_ONCE = {"preload": False, "resultTypes": ["violations"]}
 

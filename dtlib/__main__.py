@@ -1,0 +1,55 @@
+"""The map of the book, and what this machine offers to it.
+
+python -m dtlib           chapter -> module -> lab -> tests, and which of them are there
+python -m dtlib doctor    ranks, threads, backend, GPUs, shared memory
+"""
+
+import sys
+from pathlib import Path
+
+from dtlib.plan import ROOT, Chapter, parts
+
+
+def book_map(root: Path = ROOT) -> str:
+    """The whole plan as text: one line a chapter, and below a written one its files."""
+    lines = ["✓ there   · planned", ""]
+    for part in parts():
+        lines.append(f"{part.number} {part.title}")
+        for chapter in part.chapters:
+            lines += _chapter_lines(chapter, root)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _chapter_lines(chapter: Chapter, root: Path) -> list[str]:
+    written = chapter.is_written(root)
+    lines = [f"  {_mark(written)} {chapter.number:>3}  {chapter.title}"]
+    if not written:
+        return lines
+    lab = [f"labs/{chapter.lab}"] if chapter.lab else []
+    modules = [f"dtlib/{module}" for module in chapter.modules]
+    rows = {"page": [f"{chapter.page}.md"], "code": modules, "lab": lab, "tests": chapter.tests}
+    for title, paths in rows.items():
+        lines += [f"         {title:<6} {_mark((root / p).exists())} {p}" for p in paths]
+    return lines
+
+
+def _mark(there: bool) -> str:
+    return "✓" if there else "·"
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["doctor"]:
+        from dtlib.runtime.doctor import doctor
+
+        print(doctor())
+        return 0
+    if arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    print(book_map())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

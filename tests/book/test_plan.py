@@ -1,0 +1,98 @@
+"""The plan, the files and what is generated from both agree."""
+
+import re
+
+import pytest
+import yaml
+
+from book._tools.generated import planned_page, readme_table, toc_chapters
+from book._tools.layout import ROOT, pages
+from dtlib.__main__ import book_map, main
+from dtlib.plan import chapter, chapters, parts
+
+SOURCE_ITEMS = {f"{kind}.{number}" for kind in "ABC" for number in range(1, 21)}
+
+
+def test_there_are_forty_chapters_in_eight_parts():
+    expected = [str(n) for n in range(1, 38)]
+    for extra, before in (("3a", "3"), ("13a", "13"), ("31a", "31")):
+        expected.insert(expected.index(before) + 1, extra)
+    assert [chapter.number for chapter in chapters()] == expected
+    assert [part.number for part in parts()] == list(range(1, 9))
+
+
+def test_every_item_of_the_source_is_covered_by_one_chapter():
+    covered = [item for chapter in chapters() for item in chapter.covers]
+    assert len(covered) == len(set(covered))
+    assert set(covered) == SOURCE_ITEMS
+
+
+def test_a_chapter_needs_only_earlier_ones():
+    numbers = [chapter.number for chapter in chapters()]
+    for position, chapter_ in enumerate(chapters()):
+        assert set(chapter_.needs) <= set(numbers[:position]), chapter_.number
+
+
+def test_every_chapter_has_its_one_line():
+    for entry in (*parts(), *chapters()):
+        assert entry.promise.endswith((".", "?")) and len(entry.promise) <= 125, entry.title
+    assert len({chapter.slug for chapter in chapters()}) == 40
+
+
+def test_every_file_of_a_chapter_is_one_of_the_plan():
+    planned = {f"{chapter.page}.md" for chapter in chapters()}
+    files = {p.relative_to(ROOT).as_posix() for p in ROOT.glob("chapters/*/*.md")}
+    assert files <= planned
+
+
+def test_what_a_written_chapter_announces_is_there():
+    for written in (entry for entry in chapters() if entry.is_written()):
+        assert written.minutes and written.hardware, written.number
+        for module in written.modules:
+            assert (ROOT / "dtlib" / module).exists(), module
+        for place in written.tests:
+            assert (ROOT / place).exists(), place
+        assert not written.lab or (ROOT / "labs" / written.lab).exists()
+
+
+def test_a_written_chapter_has_the_title_of_the_plan():
+    for written in (entry for entry in chapters() if entry.is_written()):
+        text = (ROOT / f"{written.page}.md").read_text()
+        assert f"# {written.title}" in text.splitlines(), written.page
+
+
+def test_the_table_of_contents_lists_every_page_once():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    listed = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
+    listed = [toc["root"], *listed]
+    assert len(listed) == len(set(listed))
+    assert {p.relative_to(ROOT).with_suffix("").as_posix() for p in pages()} <= set(listed)
+
+
+def test_every_chapter_is_written_or_has_a_planned_line(tmp_path):
+    page = planned_page(tmp_path)
+    assert re.findall(r"^\((ch-\w+)\)=$", page, re.MULTILINE) == [c.label for c in chapters()]
+    assert toc_chapters(tmp_path) == ""
+
+
+def test_a_chapter_that_comes_leaves_the_planned_page(tmp_path):
+    ring = chapter("12")
+    file = tmp_path / f"{ring.page}.md"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert "(ch-12)=" not in planned_page(tmp_path) and "(ch-13)=" in planned_page(tmp_path)
+    assert f"- file: {ring.page}" in toc_chapters(tmp_path)
+    assert f"({ring.page}.md)" in readme_table(tmp_path)
+    assert "✓  12  Ring and tree algorithms" in book_map(tmp_path)
+
+
+def test_an_unknown_chapter_is_an_error_that_lists_the_known():
+    with pytest.raises(KeyError, match="13a"):
+        chapter("38")
+
+
+def test_the_command_prints_the_map_and_refuses_the_rest(capsys):
+    assert main([]) == 0
+    assert capsys.readouterr().out.count("\n") > 60
+    assert main(["map"]) == 2
+    assert "doctor" in capsys.readouterr().err
