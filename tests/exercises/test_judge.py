@@ -127,9 +127,7 @@ def test_a_formula_learns_which_term_is_wrong(answer, says):
 
 def test_the_right_formula_passes_and_without_limits_the_inputs_are_shown():
     formula(ring, ring, "T(n, P, alpha, beta)", CASES, limits=LIMITS)
-    with pytest.raises(
-        NotYet, match="with n=1e.06, P=8, alpha=1e-05, beta=1e.09 the result is too"
-    ):
+    with pytest.raises(NotYet, match=r"with n=1e\+06, P=8, alpha=1e-05, .* the result is too"):
         formula(lambda *a: 3 * ring(*a), ring, "T(n, P, alpha, beta)", CASES)
 
 
