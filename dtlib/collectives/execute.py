@@ -141,7 +141,8 @@ def execute(schedule: Schedule, tensor, group=None, *, transport=None):
     >>> execute(ring_all_reduce(1), np.ones(3), transport=Mailboxes(1).of(0))
     array([1., 1., 1.])
     """
-    transport = transport or _over(group, tensor)
+    if transport is None:
+        transport = _over(group, tensor)
     if transport.size != schedule.P:
         raise ValueError(
             f"{schedule.name} is for P = {schedule.P} ranks; the group has {transport.size}"

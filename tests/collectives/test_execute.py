@@ -1,0 +1,254 @@
+"""What real ranks compute: the same bits as the emulation, and no byte more than the schedule says.
+
+The functions that run on the ranks import what they need themselves.
+"""
+
+import numpy as np
+import pytest
+import torch
+from every_algorithm import ALL_REDUCES, CHECKS, name, sizes
+
+from dtlib import collectives as c
+from dtlib.collectives import Counting, Schedule, Send, emulate, execute
+from dtlib.collectives.execute import plan_for
+from dtlib.collectives.transport import Mailboxes
+from dtlib.runtime import launch
+
+NUMEL = 1001  # does not divide into chunks of one size
+RUN_BY_ALL = (
+    c.ring_all_reduce,
+    c.tree_all_reduce,
+    c.flat_all_reduce,
+    c.double_binary_tree_all_reduce,
+)
+POWERS = (c.recursive_doubling_all_reduce, c.halving_doubling_all_reduce)
+
+
+@pytest.fixture(scope="module", params=[2, 3, 4])
+def ranks(request):
+    with launch(request.param) as ranks:
+        yield ranks
+
+
+def all_reduces(P):
+    return [build(P) for build in RUN_BY_ALL + (POWERS if P & (P - 1) == 0 else ())]
+
+
+def noise(rank, dtype, numel=NUMEL):
+    generator = torch.Generator().manual_seed(rank)
+    return (torch.randn(numel, generator=generator) * 100).to(dtype)
+
+
+def run_all(schedules, dtype, noise):
+    """On one rank: each schedule's result and messages; and torch's own all-reduce."""
+    import torch.distributed as dist
+
+    from dtlib.collectives import Counting, execute
+    from dtlib.collectives.transport import PointToPoint
+
+    results = []
+    for schedule in schedules:
+        tensor = noise(dist.get_rank(), dtype)
+        counting = Counting(PointToPoint(dist.group.WORLD))
+        execute(schedule, tensor, transport=counting)
+        results.append((tensor, counting.sent_messages))
+    native = noise(dist.get_rank(), dtype)
+    dist.all_reduce(native)
+    return results, native
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32], ids=str
+)
+def test_real_ranks_agree_bit_for_bit_with_each_other_and_with_the_emulation(ranks, dtype):
+    schedules = all_reduces(ranks.n)
+    by_rank = ranks.run(run_all, schedules, dtype, noise)
+    addends = [noise(rank, dtype) for rank in range(ranks.n)]
+    tolerance = {torch.int32: 0, torch.bfloat16: 0.05}.get(dtype, 1e-5)
+    for i, schedule in enumerate(schedules):
+        expected = emulate(schedule, addends)
+        for rank, (results, native) in enumerate(by_rank):
+            tensor, sent_messages = results[i]
+            assert torch.equal(tensor, expected[rank])
+            assert torch.equal(tensor, expected[0]), "ranks differ"
+            scale = native.abs().max().item()
+            assert (tensor - native).abs().max().item() <= tolerance * scale
+            assert sent_messages == sum(send.src == rank for send in schedule.sends())
+
+
+def sent(schedule, numel):
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.collectives import Counting, execute
+    from dtlib.collectives.transport import PointToPoint
+
+    counting = Counting(PointToPoint(dist.group.WORLD))
+    execute(schedule, torch.ones(numel), transport=counting)
+    return counting.sent_bytes
+
+
+def test_real_ranks_send_exactly_the_bytes_of_the_schedule(ranks):
+    numel = 120
+    for schedule in all_reduces(ranks.n):
+        assert ranks.run(sent, schedule, numel) == schedule.sent_bytes(4 * numel)
+
+
+def scatter_gather_and_exchange(P):
+    """On one rank: what ours and torch's reduce-scatter, all-gather and all-to-all give."""
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.collectives import (
+        execute,
+        pairwise_all_to_all,
+        ring_all_gather,
+        ring_reduce_scatter,
+    )
+
+    rank, width = dist.get_rank(), 5
+    mine = torch.arange(P * width, dtype=torch.float64).reshape(P, width) + 1000 * rank
+    native = torch.empty(width, dtype=torch.float64)
+    scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+    scatter(native, mine.flatten())
+    scattered = execute(ring_reduce_scatter(P), mine.clone())[rank]
+
+    gathered = torch.full((P, width), torch.nan, dtype=torch.float64)
+    gathered[rank] = native
+    execute(ring_all_gather(P), gathered)
+    native_gathered = torch.empty_like(mine)
+    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+    gather(native_gathered.flatten(), native)
+
+    blocks = torch.full((P, P, width), torch.nan, dtype=torch.float64)
+    blocks[rank] = mine
+    exchanged = execute(pairwise_all_to_all(P), blocks)[:, rank]
+    native_exchanged = torch.empty_like(mine)
+    dist.all_to_all_single(native_exchanged, mine)
+    return [(scattered, native), (gathered, native_gathered), (exchanged, native_exchanged)]
+
+
+def test_reduce_scatter_all_gather_and_all_to_all_leave_chunks_where_torch_does(ranks):
+    for pairs in ranks.run(scatter_gather_and_exchange, ranks.n):
+        for ours, native in pairs:
+            assert torch.equal(ours, native)
+
+
+def in_a_batch(schedule, noise):
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.collectives import execute
+    from dtlib.collectives.transport import Batched
+
+    tensor = noise(dist.get_rank(), torch.float32)
+    return execute(schedule, tensor, transport=Batched(dist.group.WORLD))
+
+
+def test_messages_in_batches_give_the_same_bits(ranks):
+    for schedule in all_reduces(ranks.n):
+        addends = [noise(rank, torch.float32) for rank in range(ranks.n)]
+        results = ranks.run(in_a_batch, schedule, noise)
+        for ours, expected in zip(results, emulate(schedule, addends), strict=True):
+            assert torch.equal(ours, expected)
+
+
+def on_a_subgroup():
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.collectives import execute, ring_all_reduce
+    from dtlib.collectives.transport import Batched
+
+    members = [1, 3]
+    group = dist.new_group(members)
+    x = torch.tensor([float(dist.get_rank())] * 3)
+    y = x.clone()
+    if dist.get_rank() in members:
+        execute(ring_all_reduce(2), x, group)
+        execute(ring_all_reduce(2), y, transport=Batched(group))
+    return x.tolist(), y.tolist()
+
+
+def test_a_subgroup_counts_its_own_ranks():
+    with launch(4) as ranks:
+        results = ranks.run(on_a_subgroup)
+    for rank, expected in enumerate([0.0, 4.0, 2.0, 4.0]):
+        assert results[rank] == ([expected] * 3, [expected] * 3)
+
+
+@pytest.mark.parametrize("build", ALL_REDUCES, ids=name)
+@pytest.mark.parametrize("numel", [0, 1, 3, 64, 101])
+def test_any_length_is_reduced_also_when_it_has_fewer_elements_than_chunks(build, numel):
+    for P in sizes(build, 8):
+        addends = [np.arange(numel) * 10**rank for rank in range(P)]
+        for result in emulate(build(P), addends):
+            assert result.tolist() == sum(addends).tolist()
+
+
+def test_a_ring_adds_a_chunk_in_the_order_of_the_ring_from_its_owner_on():
+    letters = [np.array([letter] * 4, dtype=object) for letter in "abcd"]
+    (first, *others) = emulate(c.ring_all_reduce(4), letters)
+    assert first.tolist() == ["adcb", "badc", "cbad", "dcba"]
+    assert all(other.tolist() == first.tolist() for other in others)
+
+
+def test_emulation_leaves_the_addends_alone():
+    addends = [np.ones(4), np.ones(4)]
+    emulate(c.ring_all_reduce(2), addends)
+    assert all((addend == 1).all() for addend in addends)
+
+
+def test_neighbouring_chunks_for_the_same_rank_travel_in_one_message():
+    both = [Send(0, 1, chunk, True) for chunk in (1, 0, 3)]
+    out, _ = plan_for(Schedule(2, 4, [both]), rank=0, numel=8).rounds[0]
+    assert [message.part for message in out] == [slice(0, 4), slice(6, 8)]
+
+
+def test_a_plan_is_made_once():
+    first = plan_for(c.ring_all_reduce(4), 1, 100)
+    assert plan_for(c.ring_all_reduce(4), 1, 100) is first
+    assert plan_for(c.ring_all_reduce(4), 2, 100) is not first
+
+
+def test_a_tensor_that_needs_its_gradient_is_reduced_in_place():
+    weights = [torch.ones(3, requires_grad=True) for _ in range(2)]
+    assert emulate(c.ring_all_reduce(2), weights)[0].tolist() == [2, 2, 2]
+
+
+def test_sabotage_a_schedule_that_lacks_a_message_gives_other_numbers():
+    ring = c.ring_all_reduce(3)
+    broken = Schedule(3, 3, [list(ring.rounds[0])[1:], *ring.rounds[1:]])
+    addends = [np.ones(6), np.ones(6), np.ones(6)]
+    assert not (emulate(broken, addends)[0] == 3).all()
+
+
+@pytest.mark.parametrize("make", [torch.ones, np.ones])
+def test_what_cannot_be_executed_is_refused(make):
+    transport = Mailboxes(2).of(0)
+    with pytest.raises(ValueError, match="tensor must be contiguous"):
+        execute(c.ring_all_reduce(2), make((4, 4)).T, transport=transport)
+    with pytest.raises(ValueError, match="is for P = 3 ranks; the group has 2"):
+        execute(c.ring_all_reduce(3), make(4), transport=transport)
+    with pytest.raises(ValueError, match="is for P = 3 ranks; got 2"):
+        emulate(c.ring_all_reduce(3), [make(4)] * 2)
+
+
+def test_without_a_process_group_the_error_says_so():
+    with pytest.raises(ValueError, match="has no process group yet"):
+        execute(c.ring_all_reduce(1), torch.ones(1))
+
+
+@pytest.mark.parametrize("build", CHECKS, ids=name)
+def test_the_emulation_sends_what_the_schedule_counts(build):
+    P = 4
+    schedule, mailboxes = build(P), Mailboxes(P)
+    numel = 12 * schedule.chunks
+    counted = []
+    for rank in range(P):
+        counting = Counting(mailboxes.of(rank))
+        for out, _ in plan_for(schedule, rank, numel).rounds:
+            for message in out:
+                counting.isend(np.zeros(numel)[message.part], message.peer)
+        counted.append(counting.sent_bytes)
+    assert counted == schedule.sent_bytes(8 * 12 * schedule.parts)
