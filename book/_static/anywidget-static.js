@@ -77,7 +77,9 @@
   function failed(view, error) {
     console.error(error);
     const figure = view.closest(".cell_output, body").querySelector(".dt-static");
-    figure?.style.setProperty("display", "block", "important");
+    for (const box of [figure, figure?.closest(".output")]) {
+      box?.style.setProperty("display", "block", "important");
+    }
   }
 
   async function start() {

@@ -109,7 +109,8 @@ def _text(value: float, line: dict) -> str:
     """A value of the line as a sentence prints it."""
     if line["base"]:
         return format_quantity(value * line["size"], line["base"])
-    return f"{format_quantity(value)} {line['unit']}".strip()
+    space = "" if line["unit"] == "×" else " "
+    return f"{format_quantity(value)}{space}{line['unit']}".strip()
 
 
 def _decade(value: float) -> float:

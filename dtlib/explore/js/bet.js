@@ -29,11 +29,11 @@ function render({ model, el }) {
 
 const textOf = (spec, value, digits = 2) => spec.base
   ? formatQuantity(value * spec.size, spec.base, digits)
-  : `${formatQuantity(value, "", digits)} ${spec.unit}`.trim();
+  : `${formatQuantity(value, "", digits)}${spec.unit === "×" ? "" : " "}${spec.unit}`.trim();
 
 // A tick needs no word that the field below says already.
 const tickOf = (spec, value) =>
-  spec.base || spec.unit === "%" ? textOf(spec, value) : formatQuantity(value);
+  spec.base || "%×".includes(spec.unit) ? textOf(spec, value) : formatQuantity(value);
 
 // "4 s", "4000" or "4,000 ms": a number in the bet's unit, or in one that it carries.
 function readNumber(text, spec) {
@@ -114,7 +114,10 @@ function renderBet(spec, el) {
 }
 
 const anchorOf = (spec) => spec.anchor
-  ? [{ value: spec.anchor, text: `${spec.anchor_label} ${textOf(spec, spec.anchor)}`.trim(), kind: "anchor" }]
+  ? [{
+    value: spec.anchor, kind: "anchor",
+    text: [spec.anchor_label, textOf(spec, spec.anchor)].filter(Boolean).join(": "),
+  }]
   : [];
 
 // The line: a tick for each power of ten, and marks above it.

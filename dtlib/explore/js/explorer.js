@@ -14,6 +14,7 @@ function render({ model: { get }, el }) {
   const first = x.values[0];
   const last = x.values[x.values.length - 1];
   const valueAt = (f, at = state[x.name]) => model.call(f, { [x.name]: at });
+  const nameWidth = clamp(Math.max(...curves.map((c) => c.label.length)) * 8 + 22, 90, 150);
   let range = [...y.range];
 
   const page = frame(el, { title: spec.title, hint: HINT, task: spec.task, reset });
@@ -60,7 +61,7 @@ function render({ model: { get }, el }) {
   }
 
   function plotBox() {
-    const right = width - (width >= WIDE ? 132 : 14);
+    const right = width - (width >= WIDE ? nameWidth : 14);
     return { left: 62, right, top: 46, bottom: clamp(width * 0.5, 230, 350) + 46 };
   }
   const across = (box) => scaleOf(first, last, x.scale, box.left, box.right);
