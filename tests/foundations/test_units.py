@@ -147,7 +147,7 @@ def test_what_is_printed_is_within_half_a_step_of_the_value(magnitude, unit, dig
 def test_a_base_unit_shows_the_digits_that_were_asked_for(magnitude, unit, digits):
     quantity = parse_quantity(format_quantity(magnitude, unit, digits))
     exact = math.isclose(quantity.value, magnitude, rel_tol=1e-11)
-    assert exact or quantity.half_step <= 0.5 * magnitude * 10 ** (1 - digits) * (1 + 1e-9)
+    assert exact or quantity.half_step <= 0.5 * quantity.value * 10 ** (1 - digits) * (1 + 1e-9)
 
 
 @given(st.integers(1, 10**9))
