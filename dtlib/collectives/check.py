@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 class ScheduleError(ValueError):
-    """A schedule does not do what it should; ``problems`` lists where and what, the worst first."""
+    """A schedule does not do what it should; ``problems`` lists where, and what is wrong there."""
 
     def __init__(self, headline: str, problems: list[Problem]):
         self.problems = problems
@@ -48,6 +48,10 @@ class ScheduleError(ValueError):
         if len(problems) > SHOWN:
             lines.append(f"  ... and {len(problems) - SHOWN} more")
         super().__init__("\n".join([headline, *lines]))
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the problems, without the way through the checker."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 # Where the addends are before the first round.

@@ -43,18 +43,19 @@ class Switch:
 
 @dataclass(frozen=True)
 class SharedHost:
-    """All ranks are processes of one machine: its ``cores`` copy every message through memory.
+    """All ranks are processes of one machine, whose ``cores`` carry every message through memory.
 
-    A message keeps one core busy for ``alpha`` plus its bytes over ``beta``. The cores share the
-    messages of a round evenly, but a message is never split: a round lasts as long as the cores
-    need for all of them, or for the largest one if that is longer. Here the total traffic counts,
-    not the busiest rank, and so the few messages of a tree beat the many of a ring.
+    A message is ``alpha`` seconds plus its bytes over ``beta`` of work for a core, half of it for
+    the sender and half for the receiver, which may run at once. The cores share the work of a round
+    evenly: it lasts as long as they need for all of it, or for the largest message if that is
+    longer. Here the total traffic counts, not the busiest rank, and so the few messages of a tree
+    beat the many of a ring as long as they are small.
 
     >>> from dtlib.collectives import Send
-    >>> host = SharedHost(P=4, alpha=100e-6, beta=2e9, cores=2)
+    >>> host = SharedHost(P=4, alpha=100e-6, beta=1e9, cores=2)
     >>> pairs = Round.of([Send(0, 1, 0), Send(1, 0, 0), Send(2, 3, 0), Send(3, 2, 0)])
     >>> round(host.round_time(pairs, chunk_bytes=1_000_000), 6)
-    0.0012
+    0.0022
     """
 
     P: int
@@ -73,9 +74,9 @@ class SharedHost:
         return messages * self.alpha + load * chunk_bytes / self.beta
 
     def _share(self, total: int, largest: int):
-        """What the busiest core has to do of a total, whole where it comes out even."""
-        share = total // self.cores if total % self.cores == 0 else total / self.cores
-        return max(largest, share)
+        """What the busiest core has to do of a round's work, whole where it comes out even."""
+        work, cores = max((total, self.cores), (largest, 2), key=lambda each: each[0] / each[1])
+        return work // cores if work % cores == 0 else work / cores
 
 
 def _check_machine(machine: Switch | SharedHost) -> None:
