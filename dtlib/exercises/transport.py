@@ -8,6 +8,7 @@ buffer in flight must be left alone, and a handle must be waited for. Breaking o
 names the rank, where real ranks would hang or compute nonsense.
 """
 
+import sys
 import threading
 import time
 import traceback
@@ -24,12 +25,13 @@ from dtlib.exercises.trace import Deadlock, Message, Trace, TransportError
 
 
 def record(
-    program: Callable, inputs: Sequence, *args: Any, timeout: float = 10.0, **kwargs: Any
+    program: Callable, inputs: Sequence, *args: Any, timeout: float = 10.0, without: str = ""
 ) -> Trace:
-    """Run ``program(comm, x, *args, **kwargs)`` on one rank per input, and record every message.
+    """Run ``program(comm, x, *args)`` on one rank per input, and record every message.
 
     Arguments: ``inputs``, one numpy array or torch tensor per rank (each rank gets a copy);
-    ``timeout``, seconds after which a rank that neither finishes nor waits is reported.
+    ``timeout``, seconds after which a rank that neither finishes nor waits is reported;
+    ``without``, a package whose code may not send: a check wants to see the reader's own messages.
     Returns a `Trace`. Raises `Deadlock` when no rank can go on, and `TransportError` when a rank
     raises or breaks a rule: a buffer changed in flight, a handle never waited for, sizes that
     differ.
@@ -50,18 +52,12 @@ def record(
        0              1          16              16
        1              1          16              16
     """
-    return _World(len(inputs)).run(
-        program, [buffers.copy(x) for x in inputs], args, kwargs, timeout
-    )
+    world = _World(len(inputs), without)
+    return world.run(program, [buffers.copy(x) for x in inputs], args, timeout)
 
 
-class Comm:
-    """What a rank sees: its number, how many ranks there are, and point-to-point messages."""
-
-    def __init__(self, world: "_World", rank: int):
-        self._world = world
-        self.rank = rank
-        self.size = world.size
+class Calls:
+    """The blocking calls, made of ``isend`` and ``irecv``: the same in memory and on real ranks."""
 
     def send(self, buffer: Any, dst: int) -> None:
         """Send ``buffer``; returns when rank ``dst`` has received it."""
@@ -71,14 +67,6 @@ class Comm:
         """Fill ``buffer`` with the next message from rank ``src``."""
         self.irecv(buffer, src).wait()
 
-    def isend(self, buffer: Any, dst: int) -> "Handle":
-        """Start a send; leave ``buffer`` alone until the handle's ``wait()`` returns."""
-        return self._world.post("send", self.rank, dst, buffer)
-
-    def irecv(self, buffer: Any, src: int) -> "Handle":
-        """Start a receive; ``buffer`` holds NaN until the handle's ``wait()`` returns."""
-        return self._world.post("recv", self.rank, src, buffer)
-
     def sendrecv(self, out: Any, dst: int, into: Any, src: int) -> None:
         """Send ``out`` to ``dst`` while filling ``into`` from ``src``; returns after both."""
         sending = self.isend(out, dst)
@@ -87,6 +75,23 @@ class Comm:
 
     def __repr__(self) -> str:
         return f"rank {self.rank} of {self.size}"
+
+
+class Comm(Calls):
+    """What a rank sees: its number, how many ranks there are, and point-to-point messages."""
+
+    def __init__(self, world: "_World", rank: int):
+        self._world = world
+        self.rank = rank
+        self.size = world.size
+
+    def isend(self, buffer: Any, dst: int) -> "Handle":
+        """Start a send; leave ``buffer`` alone until the handle's ``wait()`` returns."""
+        return self._world.post("send", self.rank, dst, buffer)
+
+    def irecv(self, buffer: Any, src: int) -> "Handle":
+        """Start a receive; ``buffer`` holds NaN until the handle's ``wait()`` returns."""
+        return self._world.post("recv", self.rank, src, buffer)
 
 
 @dataclass(eq=False)
@@ -117,8 +122,9 @@ class _Stopped(BaseException):
 
 
 class _World:
-    def __init__(self, size: int):
+    def __init__(self, size: int, without: str):
         self.size = size
+        self.without = without
         self.lock = threading.Condition()
         self.queues: dict[tuple, deque[Handle]] = defaultdict(deque)
         self.clock = [0] * size
@@ -128,11 +134,11 @@ class _World:
         self.messages: list[Message] = []
         self.failure: TransportError | None = None
 
-    def run(self, program, inputs, args, kwargs, timeout) -> Trace:
+    def run(self, program, inputs, args, timeout) -> Trace:
         results: list = [None] * self.size
         threads = [
             threading.Thread(
-                target=self._rank, args=(r, program, inputs[r], args, kwargs, results), daemon=True
+                target=self._rank, args=(r, program, inputs[r], args, results), daemon=True
             )
             for r in range(self.size)
         ]
@@ -148,9 +154,9 @@ class _World:
         self._check_all_waited()
         return Trace(self.size, results, inputs, sorted(self.messages, key=lambda m: m[:3]))
 
-    def _rank(self, rank, program, x, args, kwargs, results) -> None:
+    def _rank(self, rank, program, x, args, results) -> None:
         try:
-            results[rank] = program(Comm(self, rank), x, *args, **kwargs)
+            results[rank] = program(Comm(self, rank), x, *args)
         except _Stopped:
             return
         except Exception as error:
@@ -161,6 +167,8 @@ class _World:
             self._look_for_deadlock()
 
     def post(self, kind: str, rank: int, peer: int, buffer: Any) -> Handle:
+        if self.without and _called_from(self.without):
+            raise TransportError(f"these messages come from {self.without}: write your own")
         with self.lock:
             self._check_running()
             self._check_peer(kind, rank, peer)
@@ -256,6 +264,16 @@ class _World:
                     f"rank {handle.rank} never waited for its {handle}: "
                     "on real ranks the message may be lost and the peer hangs"
                 )
+
+
+def _called_from(package: str) -> bool:
+    """Does code of ``package`` stand in the calls that led here?"""
+    frame = sys._getframe()
+    while frame:
+        if frame.f_globals.get("__name__", "").startswith(package):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _raised(rank: int, error: Exception) -> TransportError:
