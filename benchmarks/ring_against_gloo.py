@@ -1,6 +1,6 @@
 """Our all-reduces beside gloo's own, in one run: how many times as long do they take?
 
-    python benchmarks/ring_against_gloo.py [--ranks 2 4] [--seconds 4]
+    python benchmarks/ring_against_gloo.py [--ranks 2 4] [--seconds 8]
 
 Ours and gloo's take turns on the same ranks and buffers, so that whatever else the machine does
 slows both. A cell is the median over the turns of (time of ours / time of gloo's), where a time is
@@ -68,7 +68,7 @@ def compare(ranks, nbytes, seconds):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--seconds", type=float, default=4, help="for each size")
+    parser.add_argument("--seconds", type=float, default=8, help="for each size")
     arguments = parser.parse_args()
     titles = [build.__name__.removesuffix("_all_reduce") for build in BUILDERS]
     for n in arguments.ranks:
