@@ -232,6 +232,7 @@ def _faults(t: int, round: Round, before: np.ndarray, after: np.ndarray) -> list
     problems = [
         Problem(t, int(dst[i]), int(chunk[i]), f"{what}, from rank {src[i]}")
         for what, wrong in faults.items()
+        if wrong.any()
         for i in np.flatnonzero(wrong)
     ]
     twice = {(dst[i], chunk[i]) for i in np.flatnonzero((after[dst, chunk] > 1).any(axis=1))}

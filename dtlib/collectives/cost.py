@@ -33,11 +33,13 @@ def round_times(schedule: Schedule, n, topology) -> list:
         raise ValueError(
             f"{schedule.name} has P = {schedule.P} ranks, the topology has P = {topology.P}"
         )
-    times = {}
+    seconds, times = {}, []
     for round in schedule:
-        if round.traffic not in times:
-            times[round.traffic] = topology.round_time(round, n / schedule.parts)
-    return [times[round.traffic] for round in schedule]
+        traffic = round.traffic
+        if traffic not in seconds:
+            seconds[traffic] = topology.round_time(round, n / schedule.parts)
+        times.append(seconds[traffic])
+    return times
 
 
 ONE_PORT = "one full-duplex port per rank, rounds in step, no contention, adding is free"
