@@ -193,7 +193,7 @@ def _settle_ids(notebook: NotebookNode, name: str) -> NotebookNode:
     def meet(found: object) -> list[str]:
         ids = RANDOM_ID.findall(json.dumps(found, sort_keys=True))
         fresh = [identity for identity in dict.fromkeys(ids) if identity not in order]
-        order.update((identity, len(order) + i) for i, identity in enumerate(fresh))
+        order.update({identity: len(order) + i for i, identity in enumerate(fresh)})
         return fresh
 
     state = notebook.metadata.get("widgets", {}).get(WIDGETS, {}).get("state", {})

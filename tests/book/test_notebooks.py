@@ -152,20 +152,34 @@ def test_a_published_notebook_begins_with_an_install_cell(tmp_path):
     assert convert(source).cells[0].cell_type == "markdown"
 
 
-def test_ids_of_widgets_do_not_depend_on_the_random_ones():
-    def notebook(identity):
-        output = nbformat.v4.new_output(
-            "display_data",
-            {"application/vnd.jupyter.widget-view+json": {"model_id": identity}},
-        )
-        cell = nbformat.v4.new_code_cell("", outputs=[output], id="same")
-        state = {identity: {"state": {"x": 1}}, "f" * 32: {"state": {"never": "shown"}}}
-        metadata = {"dtlib": {"source": "0"}, "widgets": {notebooks.WIDGETS: {"state": state}}}
-        return nbformat.v4.new_notebook(cells=[cell], metadata=metadata)
+def notebook_of_widgets(identities):
+    """A notebook that shows widgets, each with a layout of its own, and one that is never shown."""
+    view = "application/vnd.jupyter.widget-view+json"
+    outputs = [nbformat.v4.new_output("display_data", {view: {"model_id": i}}) for i in identities]
+    cells = [
+        nbformat.v4.new_code_cell("", outputs=[output], id=str(number))
+        for number, output in enumerate(outputs)
+    ]
+    state = {"f" * 32: {"state": {"never": "shown"}}}
+    for number, identity in enumerate(identities):
+        layout = identity[::-1]
+        state[identity] = {"state": {"number": number, "layout": f"IPY_MODEL_{layout}"}}
+        state[layout] = {"state": {"layout_of": number}}
+    metadata = {"dtlib": {"source": "0"}, "widgets": {notebooks.WIDGETS: {"state": state}}}
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
 
-    one, other = settle(notebook("a" * 32), "toy"), settle(notebook("b" * 32), "toy")
+
+def test_ids_of_widgets_do_not_depend_on_the_random_ones():
+    random_ids = [[f"{digit}{n:030x}0" for n in range(1, 6)] for digit in "ab"]
+    one, other = (settle(notebook_of_widgets(ids), "toy") for ids in random_ids)
     assert one == other
-    assert len(one.metadata.widgets[notebooks.WIDGETS].state) == 1
+    state = one.metadata.widgets[notebooks.WIDGETS].state
+    assert len(state) == 10
+    for number, cell in enumerate(one.cells):
+        (shown,) = cell.outputs[0].data.values()
+        model = state[shown.model_id].state
+        assert model.number == number
+        assert state[model.layout.removeprefix("IPY_MODEL_")].state.layout_of == number
 
 
 def test_names_and_numbers_select_sources():
