@@ -36,9 +36,9 @@ def show(*objects, docstring: bool = False, caption: str = "", alt: str = ""):
     """Show an object of the library as its page would print it; several functions in one listing.
 
     A function or class becomes its highlighted source, with the first paragraph of each docstring
-    (`docstring=True` keeps all of it). A Formula becomes its card, a Schedule its drawing,
-    a Timeline its chart; `caption` and `alt` describe a drawing. Anything else that knows how to
-    display itself is returned as it is.
+    (`docstring=True` keeps all of it). A Formula becomes its card and the line of code that is the
+    equation, a Schedule its drawing, a Timeline its chart; `caption` and `alt` describe a drawing.
+    Anything else that knows how to display itself is returned as it is.
     Raises TypeError for an object that has no source and no display of its own.
 
     >>> from dtlib.foundations.units import format_quantity
@@ -51,8 +51,8 @@ def show(*objects, docstring: bool = False, caption: str = "", alt: str = ""):
     if len(objects) > 1:
         return _listing(objects, docstring)
     (x,) = objects
-    if hasattr(x, "card"):
-        return Output(repr(x), markdown=x.card())
+    if hasattr(x, "card") and not inspect.isclass(x):
+        return Output(repr(x), markdown=f"{x.card()}\n\n{_fenced(_equation_as_code(x))}")
     if inspect.isroutine(x) or inspect.isclass(x):
         return _listing(objects, docstring)
     if hasattr(x, "draw"):
@@ -85,7 +85,20 @@ def _listing(objects, docstring: bool) -> Output:
         module = x.__module__
         blocks.append(heading + _source(x, docstring))
     text = "\n\n\n".join(blocks)
-    return Output(text, markdown=f"```python\n{text}\n```")
+    return Output(text, markdown=_fenced(text))
+
+
+def _fenced(source: str) -> str:
+    return f"```python\n{source}\n```"
+
+
+def _equation_as_code(formula) -> str:
+    """A formula's function without its decorator and docstring: what computes the equation."""
+    source = textwrap.dedent(inspect.getsource(inspect.unwrap(formula)))
+    function = ast.parse(source).body[0]
+    lines = source.splitlines()
+    head = lines[function.lineno - 1 : function.body[0].lineno - 1]
+    return "\n".join([*head, *lines[function.body[-1].lineno - 1 : function.end_lineno]])
 
 
 def _source(x, docstring: bool) -> str:
@@ -135,7 +148,7 @@ def chapter_header(number: str) -> Output:
         ("Executed with", executed.replace("python", "Python").replace("numpy", "NumPy")),
     ]
     items = "".join(
-        f'<div class="dt-fact"><dt>{title}</dt><dd>{html.escape(text)}</dd></div>'
+        f'<div class="dt-fact"><dt>{title}</dt> <dd>{html.escape(text)}</dd></div>\n'
         for title, text in facts
     )
     text = "\n".join(f"{title}: {text}" for title, text in facts)

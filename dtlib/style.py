@@ -57,6 +57,8 @@ _SETTINGS = {
     "lines.linewidth": 2,
     "lines.markersize": 5.5,
     "hatch.linewidth": 0.8,
+    "hatch.color": INK,
+    "patch.edgecolor": INK,
     "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "dtlib",

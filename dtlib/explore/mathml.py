@@ -73,10 +73,10 @@ class _Reader:
         """An atom with its subscript and superscript, and whether it is a function's name."""
         start = self.tokens[self.at][1]
         function = self._peek().lstrip("\\") in _FUNCTIONS
-        base, scripts = self._atom(), {}
+        base, scripts, end = self._atom(), {}, self._end()
         while self._skip() and self._peek() in ("_", "^"):
             mark = self._next()
-            scripts[mark] = self._argument()
+            scripts[mark], end = self._argument(), self._end()
         match scripts:
             case {"_": low, "^": high}:
                 base = f"<msubsup>{base}{low}{high}</msubsup>"
@@ -84,7 +84,7 @@ class _Reader:
                 base = f"<msub>{base}{low}</msub>"
             case {"^": high}:
                 base = f"<msup>{base}{high}</msup>"
-        written = self.latex[start : self.tokens[self.at - 1][2]].replace(" ", "")
+        written = self.latex[start:end].replace(" ", "")
         if written in self.values:
             base = f'<mrow data-value="{html.escape(self.values[written])}">{base}</mrow>'
         return base, function
@@ -169,6 +169,10 @@ class _Reader:
     def _next(self) -> str:
         self.at += 1
         return self.tokens[self.at - 1][0]
+
+    def _end(self) -> int:
+        """Where the last token that was read ends."""
+        return self.tokens[self.at - 1][2]
 
     def _peek(self) -> str:
         return self.tokens[self.at][0]

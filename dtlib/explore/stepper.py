@@ -86,6 +86,9 @@ class Stepper(Widget):
         super().__init__(spec=spec)
 
     def _figure(self) -> str:
+        from dtlib.collectives.draw import draw
+        from dtlib.style import inline_svg
+
         rows = []
         for exported in self.spec["schedules"]:
             time = format_quantity(sum(exported["times"]), "s", 3)
@@ -95,12 +98,12 @@ class Stepper(Widget):
                 f"<tr><th scope='row'>{html.escape(exported['label'])}</th>"
                 f"<td>{count}</td><td>{time}</td><td>{busiest}</td></tr>"
             )
-        label, schedule = next(iter(self._schedules.items()))
-        steps = "".join(f"<li>{round}</li>" for round in schedule)
+        schedule = next(iter(self._schedules.values()))
+        drawing = inline_svg(draw(schedule), alt=str(schedule)) if schedule.P <= 8 else ""
         return (
-            '<div class="dt-compare"><table><thead><tr><td></td><th>rounds</th><th>time</th>'
-            f"<th>sent by the busiest rank</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
-            f"</div><p>The rounds of {html.escape(label)}:</p><ol>{steps}</ol>"
+            f'{drawing}<div class="dt-compare"><table><thead><tr><td></td><th>rounds</th>'
+            "<th>time</th><th>sent by the busiest rank</th></tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table></div>"
             f"<figcaption>{html.escape(self.spec['title'])}.</figcaption>"
         )
 

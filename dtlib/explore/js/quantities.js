@@ -52,14 +52,20 @@ const rounded = (number, digits) => +fixed(number, Math.min(100, decimals(number
 
 function significant(number, digits) {
   if (number && !(Math.abs(number) >= 1e-4 && Math.abs(number) < 1e15)) {
-    const [mantissa, exponent] = number.toExponential(digits - 1).split("e");
-    return `${+mantissa}e${+exponent}`;
+    const places = fewestPlaces((d) => number.toExponential(d), number, digits - 1);
+    const [mantissa, exponent] = number.toExponential(places).split("e");
+    return `${mantissa}e${+exponent}`;
   }
   const most = decimals(rounded(number, digits), digits);
-  let enough = 0;
-  while (enough < most && !close(+fixed(number, enough), number)) enough++;
-  const [whole, fraction] = fixed(number, enough).split(".");
+  const places = fewestPlaces((d) => fixed(number, d), number, most);
+  const [whole, fraction] = fixed(number, places).split(".");
   return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (fraction ? `.${fraction}` : "");
+}
+
+// The fewest decimals that print the number exactly, or `most` where none up to that do.
+function fewestPlaces(print, number, most) {
+  for (let places = 0; places < most; places++) if (close(+print(places), number)) return places;
+  return most;
 }
 
 const close = (a, b) => Math.abs(a - b) <= 1e-12 * Math.max(Math.abs(a), Math.abs(b));
@@ -73,10 +79,10 @@ function ticks(low, high, scale, most) {
   const first = Math.ceil(exponent(low) - 1e-9);
   const last = Math.floor(exponent(high) + 1e-9);
   const steps = base === 10 ? [1, 2, 3, 6, 9] : [1, 2, 3, 4, 5];
-  const step = steps.find((s) => (last - first) / s + 1 <= most) ?? Math.ceil((last - first) / most);
-  const start = base === 10 ? Math.ceil(first / step) * step : first;
-  const powers = [];
-  for (let e = start; e <= last; e += step) powers.push(base ** e);
+  const startOf = (step) => (base === 10 ? Math.ceil(first / step) * step : first);
+  const count = (step) => Math.floor((last - startOf(step)) / step) + 1;
+  const step = steps.find((s) => count(s) <= most) ?? Math.ceil((last - first) / most);
+  const powers = Array.from({ length: count(step) }, (_, i) => base ** (startOf(step) + i * step));
   return powers.length > 1 ? powers : linearTicks(low, high, most);
 }
 

@@ -1,0 +1,119 @@
+"""What a cell shows: listings, cards, tables, figures."""
+
+import re
+import subprocess
+import sys
+from xml.dom import minidom
+
+import pytest
+
+from dtlib.collectives import ring_all_reduce, ring_all_reduce_time, ring_reduce_scatter
+from dtlib.show import chapter_header, compare, show
+from dtlib.style import PALETTE, figure, inline_svg, label_curve, quantity_axis, show_figure
+
+
+def test_a_listing_is_the_library_s_source_under_its_module():
+    listing = show(ring_reduce_scatter)
+    assert listing.text.startswith(
+        "# dtlib.collectives.algorithms\ndef ring_reduce_scatter(P: int)"
+    )
+    assert listing.markdown == f"```python\n{listing.text}\n```"
+
+
+def test_a_listing_keeps_the_first_paragraph_of_a_docstring():
+    short, whole = show(ring_reduce_scatter).text, show(ring_reduce_scatter, docstring=True).text
+    assert short.count('"""') == 2 and ">>>" not in short
+    assert ">>>" in whole
+    assert short.splitlines()[-1] == whole.splitlines()[-1]
+
+
+def test_every_listing_is_python():
+    for x in (ring_reduce_scatter, type(ring_all_reduce_time), compare, show_figure):
+        compile(show(x).text, "<listing>", "exec")
+    compile(show(ring_reduce_scatter, compare).text, "<listing>", "exec")
+
+
+def test_a_formula_shows_its_equation_and_the_code_that_is_the_equation():
+    shown = show(ring_all_reduce_time).markdown
+    assert ring_all_reduce_time.equation in shown
+    code = re.search("```python\n(.*)```", shown, re.DOTALL)[1]
+    namespace = {}
+    exec(code, namespace)
+    values = {"n": 10**6, "P": 8, "alpha": 1e-6, "beta": 1e9}
+    assert namespace["ring_all_reduce_time"](**values) == ring_all_reduce_time(**values)
+
+
+def test_a_schedule_shows_as_a_figure():
+    shown = show(ring_all_reduce(3), caption="Two trips.")
+    assert "<figcaption>Two trips.</figcaption>" in shown._repr_html_()
+
+
+@pytest.mark.parametrize("x", [3, object(), len])
+def test_what_cannot_be_shown_is_refused(x):
+    with pytest.raises(TypeError, match="show"):
+        show(x)
+
+
+def test_three_columns_and_the_ratio():
+    shown = compare([("ring", 0.035, 0.035, [0.05, 0.052, 0.06]), ("tree", 0.12, None, None)], "s")
+    ring, tree = shown.text.splitlines()[1:]
+    assert ring.split() == ["ring", "35", "ms", "35", "ms", "52", "ms", "(50.4–58.4)", "1.49×"]
+    assert tree.split() == ["tree", "120", "ms", "–", "–", "–"]
+    minidom.parseString(shown.html)
+
+
+def test_a_row_that_is_no_row_is_refused():
+    with pytest.raises(ValueError, match="expected"):
+        compare([("ring", 1, 2)], "s")
+
+
+def test_the_header_says_what_the_plan_says():
+    text = chapter_header("12").text
+    assert "You need: Chapter 4" in text and "90 minutes" in text and "Python" in text
+    with pytest.raises(KeyError, match="no chapter '99'"):
+        chapter_header("99")
+
+
+def drawing():
+    fig, ax = figure()
+    ax.loglog([1e3, 1e9], [1e-6, 1e-2])
+    ax.fill_between([1e3, 1e9], 1e-6, 1e-3, hatch="//")
+    label_curve(ax, 1e9, 1e-2, "ring", PALETTE["forward"])
+    quantity_axis(ax.xaxis, "B", "message size (bytes)")
+    quantity_axis(ax.yaxis, "s", "time (seconds)")
+    return fig
+
+
+def test_a_figure_is_the_same_bytes_every_time():
+    assert inline_svg(drawing(), "A line.") == inline_svg(drawing(), "A line.")
+
+
+def test_a_figure_follows_the_page():
+    svg = inline_svg(drawing(), "One < two.")
+    minidom.parseString(svg)
+    assert 'aria-label="One &lt; two."' in svg and ">1 MB</text>" in svg
+    colors = set(re.findall("#[0-9a-fA-F]{6}", re.sub(r'(var|url)\([^)]*\)|href="#', "", svg)))
+    assert colors == set(), "a fixed colour would not follow dark mode"
+    assert "<style" not in svg, "a style element would reach the whole page"
+
+
+def test_two_figures_share_no_id():
+    other = drawing()
+    other.axes[0].set_title("Another")
+    ids = [set(re.findall(' id="(.*?)"', inline_svg(f, "x"))) for f in (drawing(), other)]
+    assert ids[0] and not ids[0] & ids[1]
+    used = re.findall(r"url\(#(.*?)\)", inline_svg(drawing(), "x"))
+    assert set(used) <= ids[0]
+
+
+def test_a_figure_without_words_is_refused():
+    with pytest.raises(ValueError, match="alt"):
+        show_figure(drawing(), "A caption.", alt=" ")
+
+
+def test_show_is_cheap_to_import():
+    heavy = "import sys, dtlib.show, dtlib.recordings, dtlib.style; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", heavy], capture_output=True, text=True, check=True
+    )
+    assert not {"matplotlib", "sympy", "torch", "anywidget"} & set(loaded.stdout.split())

@@ -1,0 +1,180 @@
+"""Widgets refuse what would mislead, and are the same on every build."""
+
+import json
+
+import pytest
+
+from dtlib.collectives import (
+    Switch,
+    halving_doubling_all_reduce_time,
+    ring_all_reduce,
+    ring_all_reduce_time,
+    ring_half_performance_bytes,
+    tree_all_reduce,
+    tree_all_reduce_time,
+)
+from dtlib.explore import Explorer, Fastest, Stepper, Task, answer, bet, between
+from dtlib.foundations.alpha_beta import bandwidth_efficiency, message_time
+from dtlib.foundations.units import GB, KB, us
+
+N = {"n": between(1 * KB, 1 * GB, start=1000 * KB)}
+P = {"P": between(2, 1024, start=8)}
+ALPHA = {"alpha": between(0.1 * us, 100 * us, start=5 * us)}
+BETA = {"beta": between(1 * GB, 400 * GB, start=50 * GB)}
+FIXED = {"alpha": 5 * us, "beta": 50 * GB}
+PAIR = {"ring": ring_all_reduce_time, "tree": tree_all_reduce_time}
+SWITCH = Switch(4, alpha=5 * us, beta=50 * GB)
+
+
+def explorer(**options):
+    options = {"x": N, "sliders": P | ALPHA | BETA, "title": "Ring or tree"} | options
+    return Explorer(PAIR, **options)
+
+
+def every_widget():
+    return [
+        explorer(marks={"half": ring_half_performance_bytes}, guides={"link": message_time}),
+        Fastest(PAIR, x=N, y=P, sliders=ALPHA | BETA, title="Map"),
+        Stepper(
+            {"ring": ring_all_reduce(4), "tree": tree_all_reduce(4)}, n=1 * GB, topology=SWITCH
+        ),
+        bet("1.1", "How long?", unit="ms", anchor=35.0),
+        answer("1.1", 0.04),
+    ]
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_a_widget_is_the_same_on_every_build(index):
+    first, second = every_widget()[index], every_widget()[index]
+    assert json.dumps(first.spec) == json.dumps(second.spec)
+    assert repr(first) == repr(second) and " at 0x" not in repr(first)
+    assert first.static().html == second.static().html
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_a_widget_has_a_script_with_a_render_function_and_a_figure_for_print(index):
+    widget = every_widget()[index]
+    assert widget._esm.count("export default { render };") == 1
+    assert "import " not in widget._esm.replace("reference", "")
+    assert widget.static().html.startswith('<figure class="dt-figure dt-static">')
+    assert "http" not in widget._esm.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_curve_of_the_page_is_the_formula():
+    spec = explorer().spec["curves"]
+    assert [c["js"] for c in spec] == [f.js() for f in PAIR.values()]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"sliders": P | ALPHA}, "'ring' needs 'beta'"),
+        ({"sliders": P | ALPHA | BETA, "fixed": {"alpha": 1 * us}}, "'alpha' cannot both move"),
+        ({"sliders": P | ALPHA | BETA | {"m": between(1, 8, start=2)}}, "'m' moves nothing"),
+        (
+            {"sliders": P | ALPHA | BETA | {"latency": between(1, 8, start=2)}},
+            "'latency' is not in",
+        ),
+        ({"x": N | P, "sliders": ALPHA | BETA}, "one variable"),
+        ({"y_scale": "cubic"}, "y_scale 'cubic'"),
+        ({"task": Task("", "ring > 0", {})}, "met already at the start"),
+        ({"task": Task("", "ring < 0", {"P": 64})}, "not met by its solution"),
+        ({"task": Task("", "ring < tree", {"P": 65})}, "P cannot take the value 65"),
+        ({"task": Task("", "rong < tree", {})}, "no 'rong'"),
+    ],
+)
+def test_an_explorer_names_what_is_wrong(options, said):
+    with pytest.raises(ValueError, match=said):
+        explorer(**options)
+
+
+def test_curves_of_one_axis_have_one_unit():
+    mixed = {"time": message_time, "efficiency": bandwidth_efficiency}
+    with pytest.raises(ValueError, match="have one unit"):
+        Explorer(mixed, x=N, sliders=ALPHA | BETA, title="")
+
+
+def test_what_is_not_a_formula_is_refused():
+    with pytest.raises(ValueError, match="is not a Formula"):
+        Explorer({"plain": lambda n: n}, x=N, sliders={}, title="")
+
+
+def test_a_map_names_the_fastest_formula():
+    map_ = Fastest(
+        PAIR | {"halving": halving_doubling_all_reduce_time},
+        x=N,
+        y=P,
+        sliders={},
+        fixed=FIXED,
+        title="",
+    )
+    winners = map_.winners()
+    for row, ranks in enumerate(map_.spec["vertical"]["values"]):
+        for column, n in enumerate(map_.spec["x"]["values"]):
+            times = [f(n=n, P=ranks, **FIXED) for f in map_._formulas.values()]
+            assert times[winners[row, column]] == min(times)
+
+
+def test_a_map_needs_two_formulas():
+    with pytest.raises(ValueError, match="at least two"):
+        Fastest({"ring": ring_all_reduce_time}, x=N, y=P, sliders=ALPHA | BETA, title="")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"collective": "all-sum"}, "collective 'all-sum'; allowed are"),
+        ({"task": Task("", "wrong == 0", {})}, "met already at the start"),
+        ({"task": Task("", "wrong == 1", {"drop": (0, 0)})}, "not met by its solution"),
+    ],
+)
+def test_a_stepper_names_what_is_wrong(options, said):
+    with pytest.raises(ValueError, match=said):
+        Stepper(ring_all_reduce(4), n=1, topology=SWITCH, **options)
+
+
+def test_a_stepper_refuses_ranks_that_nobody_could_see():
+    with pytest.raises(ValueError, match="at most 16 ranks"):
+        Stepper(ring_all_reduce(17), n=1, topology=Switch(17, 1e-6, 1e9))
+
+
+def test_the_least_bytes_are_those_that_a_ring_sends():
+    spec = Stepper(ring_all_reduce(4), n=1000, topology=SWITCH).spec
+    assert spec["bound"] == ring_all_reduce(4).sent_bytes(1000)[0] == 1500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        (("a", "?", "ms"), {}, "give an anchor"),
+        (("a", "?", "ms"), {"low": 5, "high": 5}, "no logarithmic line"),
+        (("a", "?", "ms", 10), {"low": 20, "high": 50}, "anchor 10 is not between"),
+    ],
+)
+def test_a_bet_names_what_is_wrong(arguments, options, said):
+    with pytest.raises(ValueError, match=said):
+        bet(*arguments, **options)
+
+
+def test_an_answer_is_in_the_units_of_its_bet():
+    bet("2.1", "How long?", unit="ms", anchor=35.0)
+    assert answer("2.1", 0.04).spec["answer"] == pytest.approx(40)
+    assert answer("2.1", 40, unit="ms").spec["answer_text"] == "40 ms"
+    bet("2.2", "Which share?", unit="%", low=1, high=100)
+    assert answer("2.2", 0.25).spec["answer_text"] == "25 %"
+    bet("2.3", "How often?", unit="times", low=1, high=100)
+    assert answer("2.3", 7.35).spec["answer_text"] == "7.3 times" or "7.4 times"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "unit", "error", "said"),
+    [
+        ("3.9", 1, None, KeyError, "no such bet above"),
+        ("3.1", 1, "GB", ValueError, "the bet is in 'ms'"),
+        ("3.1", 1e9, None, ValueError, "off the line"),
+    ],
+)
+def test_an_answer_names_what_is_wrong(key, value, unit, error, said):
+    bet("3.1", "How long?", unit="ms", anchor=35.0)
+    with pytest.raises(error, match=said):
+        answer(key, value, unit)
