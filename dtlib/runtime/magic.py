@@ -1,0 +1,84 @@
+"""`%%ranks`: a notebook cell that runs on every rank."""
+
+import shlex
+from typing import Any
+
+from dtlib.runtime.launcher import launch
+from dtlib.runtime.ranks import PoolRanks, Ranks
+
+_USAGE = (
+    "%%ranks [n] [--timeout SECONDS] [--debug] [--push NAME,NAME], such as: %%ranks 4 --push model"
+)
+
+# The ranks of each `%%ranks n`: their names stay from cell to cell until the notebook ends.
+_ranks: dict[int | None, Ranks] = {}
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Register `%%ranks`, and start the ranks' processes while the reader reads on."""
+    ipython.register_magic_function(
+        lambda line, cell: run_on_ranks(line, cell, ipython), "cell", "ranks"
+    )
+    _ranks_of(None)
+
+
+def run_on_ranks(line: str, cell: str, ipython: Any) -> None:
+    """Run a cell on `n` ranks, in names that stay from cell to cell, and print their values.
+
+    A cell finds `rank`, `world_size`, `dist`, `torch`, `group` and `device`. What the ranks
+    print, and the value of the cell's last line where it has one, is shown in rank order.
+    `--push` copies names of the notebook to the ranks first, `--debug` compares what the ranks do
+    before each collective, `--timeout` changes how long ranks may take.
+    """
+    n, options = _parse(line)
+    ranks = _ranks_of(n)
+    if options["push"]:
+        ranks.push(**{name: _of_the_notebook(name, ipython) for name in options["push"]})
+    timeout = options["timeout"]
+    if isinstance(ranks, PoolRanks):
+        ranks.debug = options["debug"]
+        name = f"<ranks cell {ipython.execution_count}>"
+        for rank, value in enumerate(ranks.show(cell, name, timeout)):
+            if value is not None:
+                print("\n".join(f"[rank {rank}] {text}" for text in value.splitlines()))
+    else:
+        ranks.cell(cell, timeout)
+
+
+def _ranks_of(n: int | None) -> Ranks:
+    if n not in _ranks:
+        _ranks[n] = launch(n)
+    return _ranks[n]
+
+
+def _of_the_notebook(name: str, ipython: Any) -> Any:
+    try:
+        return ipython.user_ns[name]
+    except KeyError:
+        raise NameError(f"--push {name}: the notebook has no such name") from None
+
+
+def _parse(line: str) -> tuple[int | None, dict[str, Any]]:
+    """The number of ranks and the options of a line.
+
+    >>> _parse("4 --timeout 5 --push x,y")
+    (4, {'timeout': 5.0, 'debug': False, 'push': ['x', 'y']})
+    >>> _parse("four")
+    Traceback (most recent call last):
+    ValueError: 'four' is not understood; write %%ranks [n] [--timeout SECONDS] ...
+    """
+    n, options = None, {"timeout": None, "debug": False, "push": []}
+    words = iter(shlex.split(line))
+    for word in words:
+        try:
+            if word == "--debug":
+                options["debug"] = True
+            elif word == "--timeout":
+                options["timeout"] = float(next(words))
+            elif word == "--push":
+                options["push"] = next(words).split(",")
+            else:
+                n = int(word)
+        except (ValueError, StopIteration):
+            raise ValueError(f"{word!r} is not understood; write {_USAGE}") from None
+    return n, options
