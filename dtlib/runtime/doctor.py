@@ -64,9 +64,7 @@ def _shared_memory() -> str:
     if not os.path.isdir("/dev/shm"):
         return "no /dev/shm; not needed for messages between ranks"
     size = shutil.disk_usage("/dev/shm").total
-    advice = (
-        "" if size >= _ENOUGH_SHARED_MEMORY else "; in a container, start it with --shm-size=1g"
-    )
+    advice = "" if size >= _ENOUGH_SHARED_MEMORY else "; start a container with --shm-size=1g"
     return f"{size / 10**6:,.0f} MB{advice}"
 
 
