@@ -1,5 +1,5 @@
 # make book   build the site and serve it (no torch needed)     make lab      open the notebooks
-# make test   every check                                       make notebooks [NAME=...]
+# make test   every check                                       make notebooks [NAME=12]
 # make site   build the site only                               make measure, make clean
 #
 # PYTHON       the interpreter that .venv is made of, 3.11 to 3.13
@@ -35,6 +35,7 @@ notebooks: $(VENV)/.test
 	@$(BIN)/python -m book._tools.equations fill
 	@$(BIN)/python -m book._tools.prose_numbers fill
 	@$(BIN)/python -m book._tools.notebooks build $(NAME)
+	@$(if $(NAME),true,$(BIN)/python -m book._tools.labs build)
 	@$(BIN)/python -m book._tools.generated write
 
 measure: $(VENV)/.test

@@ -18,6 +18,7 @@ STEPS: dict[str, list[Sequence[str]]] = {
         ["book._tools.notebooks", "check"],
         ["book._tools.equations", "check"],
         ["book._tools.prose_numbers", "check"],
+        ["book._tools.labs", "check"],
         ["book._tools.generated", "check"],
     ],
     "notebooks": [["book._tools.notebooks", "verify"]],

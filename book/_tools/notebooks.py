@@ -5,7 +5,8 @@
     python -m book._tools.notebooks verify [NAME ...]          run again, compare every output
 
 NAME is a file name without its extension, or its number ("12"). `build` skips a notebook that it
-has built before from the same text, the same library and the same recordings.
+has built before from the same text, the same library and the same recordings. Without a name,
+`verify` also runs the solved notebooks of the labs.
 
 A cell is tagged `live` when its output is the reader's own (timings): it runs, its output is not
 stored and not compared. An error that a cell tagged `raises-exception` shows is stored as its
@@ -356,7 +357,8 @@ def main() -> int:
     if arguments.command == "build":
         return 0 if build(sources, everything=arguments.all) else 1
     if arguments.command == "verify":
-        return verify(sources)
+        solved_labs = sorted(ROOT.glob("labs/*/*/*-solved.ipynb"))
+        return verify(sources + ([] if arguments.names else solved_labs))
     found = problems(sources, public_address())
     for problem in found:
         print(f"{problem}; run: make notebooks", file=sys.stderr)
