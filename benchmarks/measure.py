@@ -1,0 +1,170 @@
+"""Measure this machine: `make measure` writes the recordings that the pages print.
+
+Every recording is raw repetitions, one list for each label, in seconds; nothing is averaged away.
+Repetitions go round all sizes and algorithms in turn, so that a slow second of the machine hits
+them all alike. Each repetition starts at a barrier and counts as long as its slowest rank.
+
+    ping-pong-2-ranks       half of a round trip between two ranks, labels "8 B" to "64 MiB"
+    overhead-2-ranks        what a sender spends on a message that it does not wait for
+    all-reduce-2-ranks      gloo's own and our schedules, labels "ring 1 MB"
+    ring-vs-tree-4-ranks    the same on four ranks, with the ping-pong of the same minute
+"""
+
+import time
+
+from dtlib import launch, recordings
+from dtlib.collectives import (
+    execute,
+    halving_doubling_all_reduce,
+    recursive_doubling_all_reduce,
+    ring_all_reduce,
+    tree_all_reduce,
+)
+from dtlib.foundations import KB, MB, KiB, MiB
+
+PING_PONG_SIZES = [2**exponent for exponent in range(3, 27)]
+ALL_REDUCE_SIZES = [1 * KB, 16 * KB, 256 * KB, 1 * MB, 4 * MB, 16 * MB, 64 * MB]
+OVERHEAD_SIZES = [1 * KB, 64 * KB, 1 * MB, 16 * MB]
+BURST = 200
+BUILDERS = {
+    "ring": ring_all_reduce,
+    "tree": tree_all_reduce,
+    "halving-doubling": halving_doubling_all_reduce,
+    "recursive doubling": recursive_doubling_all_reduce,
+}
+
+
+def size_label(n: int) -> str:
+    """1000 is "1 KB", and 1024 is "1 KiB"."""
+    for unit, scale in (("MB", MB), ("KB", KB), ("MiB", MiB), ("KiB", KiB)):
+        if n % scale == 0:
+            return f"{n // scale} {unit}"
+    return f"{n} B"
+
+
+def repetitions(n: int) -> int:
+    """Many for small messages, whose times scatter, and few for large ones, which take long."""
+    return 31 if n <= 1 * MB else 11 if n <= 16 * MB else 7
+
+
+def ping_pong(sizes, count):
+    """On each of two ranks: for every size, the seconds of `count` round trips, halved."""
+    import torch
+    import torch.distributed as dist
+
+    rank = dist.get_rank()
+    buffers = {n: torch.zeros(n, dtype=torch.uint8) for n in sizes}
+    times = {n: [] for n in sizes}
+    for _ in range(count + 2):
+        for n, buffer in buffers.items():
+            dist.barrier()
+            start = time.perf_counter()
+            for turn in (0, 1):
+                dist.send(buffer, 1 - rank) if turn == rank else dist.recv(buffer, 1 - rank)
+            times[n].append((time.perf_counter() - start) / 2)
+    return {n: series[2:] for n, series in times.items()}
+
+
+def overhead(sizes, count, burst):
+    """On rank 0: the seconds until `isend` returns, until its message is gone, and of a burst."""
+    import torch
+    import torch.distributed as dist
+
+    sender = dist.get_rank() == 0
+    times = {}
+    for _ in range(count + 2):
+        for n in sizes:
+            buffer = torch.zeros(n, dtype=torch.uint8)
+            dist.barrier()
+            start = time.perf_counter()
+            work = dist.isend(buffer, 1) if sender else dist.irecv(buffer, 0)
+            issued = time.perf_counter()
+            work.wait()
+            times.setdefault(("issue", n), []).append(issued - start)
+            times.setdefault(("done", n), []).append(time.perf_counter() - start)
+        buffers = [torch.zeros(1 * KB, dtype=torch.uint8) for _ in range(burst)]
+        dist.barrier()
+        start = time.perf_counter()
+        works = [dist.isend(b, 1) if sender else dist.irecv(b, 0) for b in buffers]
+        for work in works:
+            work.wait()
+        times.setdefault(("burst", burst), []).append(time.perf_counter() - start)
+    return {key: series[2:] for key, series in times.items()}
+
+
+def all_reduces(schedules, sizes, count):
+    """On each rank: the seconds of every all-reduce, gloo's own and by each schedule, by size."""
+    import torch
+    import torch.distributed as dist
+
+    def by_gloo(tensor):
+        dist.all_reduce(tensor)
+
+    def by(schedule):
+        return lambda tensor: execute(schedule, tensor, dist.group.WORLD)
+
+    runs = {"gloo": by_gloo} | {name: by(schedule) for name, schedule in schedules.items()}
+    times = {(name, n): [] for n in sizes for name in runs}
+    for n in sizes:
+        tensor = torch.zeros(n // 4)
+        for _ in range(count(n) + 2):
+            for name, run in runs.items():
+                dist.barrier()
+                start = time.perf_counter()
+                run(tensor)
+                times[name, n].append(time.perf_counter() - start)
+    return {key: series[2:] for key, series in times.items()}
+
+
+def slowest(by_rank: list[dict]) -> dict:
+    """For each key and repetition, the longest time of any rank, to the nearest 0.1 µs."""
+    return {
+        key: [round(max(times), 7) for times in zip(*(r[key] for r in by_rank), strict=True)]
+        for key in by_rank[0]
+    }
+
+
+def labelled(times: dict) -> dict:
+    return {f"{name} {size_label(n)}": series for (name, n), series in times.items()}
+
+
+def measure_ping_pong() -> None:
+    with launch(2) as ranks:
+        times = slowest(ranks.run(ping_pong, PING_PONG_SIZES, 31))
+    samples = {size_label(n): series for n, series in times.items()}
+    recordings.save("ping-pong-2-ranks", samples, unit="s", ranks=2, sizes=PING_PONG_SIZES)
+
+
+def measure_overhead() -> None:
+    with launch(2) as ranks:
+        sender, _ = ranks.run(overhead, OVERHEAD_SIZES, 31, BURST)
+    times = slowest([sender])
+    burst = times.pop(("burst", BURST))
+    samples = labelled(times) | {f"{BURST} of 1 KB in flight": burst}
+    recordings.save("overhead-2-ranks", samples, unit="s", ranks=2, sizes=OVERHEAD_SIZES)
+
+
+def measure_all_reduces(P: int, name: str) -> None:
+    schedules = {label: builder(P) for label, builder in BUILDERS.items()}
+    with launch(2) as pair:
+        messages = slowest(pair.run(ping_pong, ALL_REDUCE_SIZES, 15))
+    with launch(P) as ranks:
+        times = slowest(ranks.run(all_reduces, schedules, ALL_REDUCE_SIZES, repetitions))
+    times |= {("ping-pong", n): series for n, series in messages.items()}
+    recordings.save(name, labelled(times), unit="s", ranks=P, sizes=ALL_REDUCE_SIZES)
+
+
+def main() -> None:
+    for name, measure in (
+        ("ping-pong-2-ranks", measure_ping_pong),
+        ("overhead-2-ranks", measure_overhead),
+        ("all-reduce-2-ranks", lambda: measure_all_reduces(2, "all-reduce-2-ranks")),
+        ("ring-vs-tree-4-ranks", lambda: measure_all_reduces(4, "ring-vs-tree-4-ranks")),
+    ):
+        start = time.perf_counter()
+        measure()
+        print(f"{name}: {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
