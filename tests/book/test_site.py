@@ -13,6 +13,7 @@ import yaml
 from book._tools.layout import ROOT
 from book._tools.notebooks import convert
 
+DOWNLOAD = 'href="../../_sources/chapters/3-toy/12-ring.ipynb"'
 ADDRESS = "https://github.com/example/a-book"
 
 INTRO = """# Toy
@@ -180,6 +181,7 @@ def test_nothing_is_loaded_from_elsewhere(pages, public):
 def test_without_an_address_no_button_needs_it(pages):
     for page in pages.values():
         assert not re.search(r'href="[^"]*(?:github|colab)', page)
+    assert DOWNLOAD in pages["12-ring"]
 
 
 def test_with_an_address_the_text_is_edited_and_the_notebook_is_run(public):
@@ -189,7 +191,7 @@ def test_with_an_address_the_text_is_edited_and_the_notebook_is_run(public):
     colab = "https://colab.research.google.com/github/example/a-book/blob"
     assert f'href="{colab}/{path}.ipynb"' in page
     assert f"{ADDRESS}/issues/new" in page
-    assert 'href="../../_sources/chapters/3-toy/12-ring.ipynb"' in page
+    assert DOWNLOAD in page
 
 
 def test_the_install_cell_is_not_shown_on_the_page(public):
