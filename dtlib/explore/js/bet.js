@@ -62,7 +62,12 @@ function renderBet(spec, el) {
       if (value) state.value = clamp(value, spec.low, spec.high);
       show();
     },
-    onkeydown: (event) => { if (event.key === "Enter") { field.dispatchEvent(new Event("change")); commit(); } },
+    onkeydown: (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      field.dispatchEvent(new Event("change"));
+      commit();
+    },
   });
   const said = h("p", { class: "dt-bet-said", "aria-live": "polite" });
   const yes = h("button", { type: "button", class: "dt-button is-primary", onclick: commit }, "I bet");

@@ -81,7 +81,7 @@ function taskLine({ text, found }) {
 
 // A slider over a list of values. `changed(value)` is called while it moves.
 function slider(control, changed) {
-  const output = h("output", { class: "dt-value" });
+  const output = h("span", { class: "dt-value" });
   const input = h("input", {
     type: "range", class: "dt-range", min: 0, max: control.values.length - 1, step: 1,
     "aria-label": `${control.label}, ${control.plain}`,

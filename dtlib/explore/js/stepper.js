@@ -34,7 +34,7 @@ function render({ model, el }) {
     type: "range", class: "dt-range dt-scrub", min: 0, step: 1, "aria-label": "Rounds done",
     oninput: () => go(+scrub.value),
   });
-  const clock = h("output", { class: "dt-value" });
+  const clock = h("span", { class: "dt-value" });
   page.controls.classList.add("dt-transport");
   page.controls.append(back, play, step, scrub, clock);
 

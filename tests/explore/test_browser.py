@@ -1,0 +1,378 @@
+"""The widgets on a page like the site's, driven as a reader would: keys, pointer, small screens."""
+
+import shutil
+from contextlib import contextmanager
+
+import pytest
+from page import page
+
+from dtlib.collectives import (
+    Switch,
+    check_all_reduce,
+    halving_doubling_all_reduce_time,
+    ring_all_reduce,
+    ring_all_reduce_time,
+    ring_half_performance_bytes,
+    tree_all_reduce,
+    tree_all_reduce_time,
+)
+from dtlib.collectives.check import ScheduleError
+from dtlib.explore import Explorer, Fastest, Stepper, Task, answer, bet, between
+from dtlib.explore.stepper import without
+from dtlib.foundations.units import GB, KB, MB, format_quantity, us
+from dtlib.show import chapter_header, compare
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs chromium")
+
+N = {"n": between(1 * KB, 10 * GB, start=1 * GB)}
+P = {"P": between(2, 1024, start=8)}
+LINK = {
+    "alpha": between(0.1 * us, 100 * us, start=2 * us),
+    "beta": between(GB, 1000 * GB, start=50 * GB),
+}
+START = {"n": 1 * GB, "P": 8, "alpha": 2 * us, "beta": 50 * GB}
+PAIR = {"ring": ring_all_reduce_time, "tree": tree_all_reduce_time}
+RANKS = 4
+NUMBER = '<p>It takes <data value="x" data-formula="time(n = 1 GB) = 35 ms">35 ms</data>.</p>'
+
+
+def outputs():
+    return [
+        NUMBER,
+        chapter_header("12"),
+        bet("12.1", "How long do 1,024 GPUs take?", unit="ms", anchor=35.0, anchor_label="8 GPUs"),
+        answer("12.1", 0.04, conclusion="A sum does not care who adds first."),
+        Explorer(
+            PAIR,
+            x=N,
+            sliders=P | LINK,
+            title="Ring or tree",
+            marks={"half the bandwidth": ring_half_performance_bytes},
+            task=Task(
+                "Let the tree win on 64 ranks.",
+                "tree < ring and P >= 64",
+                {"P": 64, "n": 1 * KB},
+                "Yes.",
+            ),
+        ),
+        Fastest(
+            PAIR | {"halving": halving_doubling_all_reduce_time},
+            x=N,
+            y=P,
+            sliders=LINK,
+            title="The map",
+        ),
+        Stepper(
+            {"ring": ring_all_reduce(RANKS), "tree": tree_all_reduce(RANKS)},
+            n=64 * MB,
+            topology=Switch(RANKS, alpha=2 * us, beta=50 * GB),
+            title="Round by round",
+            task=Task("Spoil one chunk everywhere.", "wrong == 4", {"drop": (0, 0)}),
+        ),
+        compare([("ring", 0.035, 0.035, [0.05, 0.052, 0.06])], "s"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for theme in ("light", "dark"):
+        (folder / f"{theme}.html").write_text(page(*outputs(), theme=theme), encoding="utf-8")
+    return {theme: (folder / f"{theme}.html").as_uri() for theme in ("light", "dark")}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    arguments = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+    ]
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def visit(browser, addresses):
+    """Open the page; nothing may be said on the console, and nothing asked of the network."""
+
+    @contextmanager
+    def visit(theme="light", script="", **options):
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
+        context.add_init_script(script)
+        tab, faults = context.new_page(), []
+        tab.on(
+            "console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None
+        )
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+        tab.on("request", lambda r: faults.append(r.url) if r.url.startswith("http") else None)
+        tab.goto(addresses[theme])
+        if options.get("java_script_enabled", True):
+            tab.wait_for_selector("html[data-widgets=ready]")
+        yield tab
+        context.close()
+        assert faults == []
+
+    return visit
+
+
+def widget(tab, title: str):
+    return tab.get_by_role("group", name=title, exact=True)
+
+
+def values(group) -> list[str]:
+    return group.locator(".dt-row-value").all_inner_texts()
+
+
+def times(**changes) -> list[str]:
+    return [format_quantity(f(**START | changes), "s", 3) for f in PAIR.values()]
+
+
+def test_keys_move_the_probe_and_the_sliders_to_the_library_s_values(visit):
+    with visit() as tab:
+        explorer = widget(tab, "Ring or tree")
+        assert values(explorer) == times()
+        probe = explorer.get_by_role("slider", name="Probe")
+        probe.focus()
+        for _ in range(40):
+            tab.keyboard.press("ArrowLeft")
+        assert probe.get_attribute("aria-valuetext") == "10 MB"
+        assert values(explorer) == times(n=10 * MB)
+        tab.keyboard.press("Tab")
+        for _ in range(3):
+            tab.keyboard.press("ArrowRight")
+        assert values(explorer) == times(n=10 * MB, P=64)
+        explorer.get_by_text("At n = 10 MB, P = 64").wait_for()
+        explorer.get_by_role("button", name="Reset").click()
+        assert values(explorer) == times()
+
+
+def test_the_formula_shows_the_numbers_of_the_moment(visit):
+    with visit() as tab:
+        explorer = widget(tab, "Ring or tree")
+        explorer.get_by_role("slider", name="ranks").fill("5")
+        numbers = explorer.locator(".dt-row").first.locator(".dt-number").all_text_contents()
+        shown = [number.replace("\u202f", " ") for number in numbers]
+        assert shown == ["64", "2 µs", "64", "64", "1 GB", "50 GB/s"]
+
+
+def test_a_task_is_noticed_and_said(visit):
+    with visit() as tab:
+        explorer = widget(tab, "Ring or tree")
+        said = explorer.get_by_role("status")
+        assert said.inner_text() == ""
+        explorer.get_by_role("slider", name="ranks").fill("5")
+        assert said.inner_text() == ""
+        explorer.get_by_role("slider", name="Probe").press("Home")
+        assert said.inner_text() == "Done. Yes."
+
+
+def test_the_pointer_drags_the_probe(visit):
+    with visit() as tab:
+        explorer = widget(tab, "Ring or tree")
+        explorer.locator(".dt-handle").scroll_into_view_if_needed()
+        handle = explorer.locator(".dt-handle").bounding_box()
+        x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
+        tab.mouse.move(x, y)
+        tab.mouse.down()
+        tab.mouse.move(x - 150, y, steps=4)
+        tab.mouse.up()
+        text = explorer.get_by_role("slider", name="Probe").get_attribute("aria-valuetext")
+        moved = next(v for v in N["n"].values if format_quantity(v, "B", 3) == text)
+        assert moved < 0.1 * GB
+        assert values(explorer) == times(n=moved)
+
+
+def test_a_curve_can_be_singled_out(visit):
+    with visit() as tab:
+        explorer = widget(tab, "Ring or tree")
+        explorer.get_by_role("button", name="tree").press("Enter")
+        lit = explorer.locator("path.dt-curve.is-on")
+        assert lit.count() == 1 and lit.get_attribute("data-key") == "tree"
+
+
+def test_the_map_names_the_fastest_at_its_point(visit):
+    with visit() as tab:
+        map_ = widget(tab, "The map")
+        map_.get_by_role("slider", name="ranks").fill("9")
+        map_.get_by_role("slider", name="bytes of the message").press("Home")
+        at = START | {"n": 1 * KB, "P": 1024}
+        formulas = [*PAIR.values(), halving_doubling_all_reduce_time]
+        found = [f(**at) for f in formulas]
+        for text, value in zip(values(map_), found, strict=True):
+            assert text.startswith(format_quantity(value, "s", 3))
+            assert text.endswith("fastest") == (value == min(found))
+
+
+def test_stepping_through_a_schedule_completes_every_chunk_with_the_least_bytes(visit):
+    with visit() as tab:
+        stepper = widget(tab, "Round by round")
+        step = stepper.get_by_role("button", name="One round on")
+        step.focus()
+        for _ in range(2 * (RANKS - 1) - 1):
+            tab.keyboard.press("Enter")
+        assert step.is_disabled()
+        stepper.get_by_text("16 of 16 chunks complete; the busiest rank has sent 96 MB").wait_for()
+        tab.wait_for_function("!document.querySelector('.dt-token')")
+        assert stepper.locator(".dt-cell.is-complete").count() == RANKS * RANKS
+
+
+def test_dropping_a_message_brings_the_checker_s_own_words(visit):
+    schedule = ring_all_reduce(RANKS)
+    with visit() as tab:
+        stepper = widget(tab, "Round by round")
+        for position in (0, 2):
+            with pytest.raises(ScheduleError) as error:
+                check_all_reduce(without(schedule, 0, position))
+            stepper.locator(".dt-chip").nth(position).press("Space")
+            assert stepper.locator("pre").inner_text() == str(error.value)
+        assert stepper.locator(".dt-chip[aria-pressed=true]").count() == 1
+        assert stepper.locator(".dt-task").get_by_role("status").inner_text() == "Done."
+        stepper.get_by_role("slider", name="Rounds done").press("End")
+        assert stepper.locator(".dt-cell.is-lost").count() == RANKS
+        stepper.get_by_role("button", name="Send it again").click()
+        assert stepper.locator("pre").count() == 0
+
+
+def test_another_schedule_is_chosen_by_key(visit):
+    with visit() as tab:
+        stepper = widget(tab, "Round by round")
+        stepper.get_by_role("radio", name="ring").press("ArrowDown")
+        stepper.get_by_text("tree: 1 of 4 rounds done").wait_for()
+        assert stepper.locator(".dt-chip").first.inner_text() == "1→0 adds chunk 0"
+
+
+def test_following_a_rank_lights_its_row_its_messages_and_its_lane(visit):
+    with visit() as tab:
+        stepper = widget(tab, "Round by round")
+        ranks = stepper.get_by_role("slider", name="Follow a rank")
+        ranks.focus()
+        tab.keyboard.press("ArrowDown")
+        tab.keyboard.press("ArrowDown")
+        assert ranks.get_attribute("aria-valuetext").startswith("rank 1")
+        lit = stepper.locator(".is-on[data-ranks]").evaluate_all(
+            "all => all.map(x => x.dataset.ranks)"
+        )
+        assert all("1" in name.split() for name in lit)
+        assert stepper.locator(".dt-message.is-on").count() == 2
+        assert stepper.locator(".dt-band.is-on").count() == 1
+        tab.keyboard.press("Escape")
+        assert stepper.locator(".is-on").count() == 0
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_chunks_move_only_for_readers_who_like_motion(visit, motion):
+    with visit(reduced_motion=motion) as tab:
+        stepper = widget(tab, "Round by round")
+        stepper.get_by_role("button", name="One round on").click()
+        seen = stepper.locator(".dt-token").count()
+        assert (seen == 0) == (motion == "reduce")
+
+
+BLOCKED = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('blocked'); }});"
+
+
+@pytest.mark.parametrize("script", ["", BLOCKED], ids=["stored", "no storage"])
+def test_a_bet_is_answered(visit, script):
+    with visit(script=script) as tab:
+        group, reply = (
+            widget(tab, "Your bet: How long do 1,024 GPUs take?"),
+            tab.locator(".dt-answer"),
+        )
+        assert "You have not bet yet" in reply.inner_text()
+        field = group.get_by_role("textbox")
+        field.fill("4 s")
+        field.press("Enter")
+        assert "You bet 4 s" in group.inner_text()
+        assert "It is 40 ms: you were 100 times too high." in reply.inner_text()
+        assert "A sum does not care" in reply.inner_text()
+        if not script:
+            tab.reload()
+            assert "100 times too high" in reply.inner_text()
+        group.get_by_role("button", name="Bet again").click()
+        slider = group.get_by_role("slider")
+        slider.focus()
+        tab.keyboard.press("Home")
+        tab.keyboard.press("ArrowRight")
+        text = slider.get_attribute("aria-valuetext")
+        group.get_by_role("button", name="I bet").click()
+        assert f"You bet {text}" in reply.inner_text() and "too low" in reply.inner_text()
+
+
+def test_a_bet_may_be_skipped(visit):
+    with visit() as tab:
+        tab.get_by_role("button", name="Skip").press("Enter")
+        assert "It is 40 ms." in tab.locator(".dt-answer").inner_text()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_on_the_page_shuts_a_reader_out(visit, theme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with visit(theme, color_scheme=theme) as tab:
+        tab.locator(".dt-chip").first.click()
+        tab.get_by_role("button", name="Show the answer").click()
+        found = axe.run(tab).response["violations"]
+        assert [(fault["id"], fault["nodes"][0]["target"]) for fault in found] == []
+        ground = tab.locator(".dt-widget").first.evaluate(
+            "x => getComputedStyle(x).backgroundColor"
+        )
+        assert ground == {"light": "rgb(252, 252, 253)", "dark": "rgb(25, 30, 37)"}[theme]
+
+
+def test_a_phone_shows_it_all_and_every_target_can_be_hit(visit):
+    phone = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
+    with visit(**phone) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        targets = tab.locator("button:visible, input:visible:not([type=radio]), label:visible")
+        boxes = targets.evaluate_all("all => all.map(x => x.getBoundingClientRect())")
+        small = [box for box in boxes if min(box["width"], box["height"]) < 40]
+        assert small == []
+        explorer = widget(tab, "Ring or tree")
+        explorer.locator("svg.dt-plot").scroll_into_view_if_needed()
+        box = explorer.locator("svg.dt-plot").bounding_box()
+        tab.touchscreen.tap(box["x"] + 120, box["y"] + 100)
+        text = explorer.get_by_role("slider", name="Probe").get_attribute("aria-valuetext")
+        assert text != "1 GB"
+
+
+def test_without_scripts_and_in_print_there_are_figures(visit):
+    with visit(java_script_enabled=False) as tab:
+        assert tab.locator(".dt-static:visible").count() == 5
+    with visit() as tab:
+        assert tab.locator(".dt-static:visible").count() == 0
+        tab.emulate_media(media="print")
+        assert tab.locator(".dt-static:visible").count() == 5
+        assert tab.locator(".dt-widget:visible").count() == 0
+
+
+def test_a_number_in_prose_shows_its_formula(visit):
+    with visit() as tab:
+        number, tip = tab.locator("data"), tab.locator(".dt-tip")
+        assert not tip.is_visible()
+        tab.keyboard.press("Tab")
+        assert tip.inner_text() == "time(n = 1 GB) = 35 ms"
+        assert number.get_attribute("aria-describedby") == tip.get_attribute("id")
+        tab.keyboard.press("Escape")
+        assert not tip.is_visible()
+        number.hover()
+        assert tip.is_visible()
+        tip.hover()
+        tab.wait_for_timeout(300)
+        assert tip.is_visible(), "a pointer may rest on the formula"
+
+
+def test_a_widget_that_needs_a_kernel_says_so(browser, tmp_path):
+    address = tmp_path / "page.html"
+    html = page(
+        '<script type="application/vnd.jupyter.widget-view+json">{"model_id": "x"}</script>'
+    )
+    address.write_text(html, encoding="utf-8")
+    tab = browser.new_page()
+    tab.goto(address.as_uri())
+    assert tab.locator(".needs-kernel").inner_text() == "This control needs a running notebook."
+    tab.close()
