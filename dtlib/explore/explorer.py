@@ -187,8 +187,9 @@ def curve(label: str, formula: Formula, setting: Setting) -> dict:
 
 
 def mark(label: str, formula: Formula) -> dict:
-    """A position on the horizontal axis that follows the sliders."""
-    return {"label": label, "js": formula.js(), "plain": plain(formula.symbol)}
+    """A position on the horizontal axis that follows the sliders; a symbol in words is left out."""
+    symbol = "" if r"\text" in formula.symbol else plain(formula.symbol)
+    return {"label": label, "js": formula.js(), "plain": symbol}
 
 
 def called_formulas(formula: Formula) -> list[Formula]:

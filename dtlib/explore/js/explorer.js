@@ -54,9 +54,10 @@ function render({ model: { get }, el }) {
   function summary() {
     const found = curves.map((c) => [c.label, valueAt(c.at)]).sort((a, b) => a[1] - b[1]);
     const values = found.map(([label, v]) => `${label} ${formatQuantity(v, y.unit, 3)}`).join(", ");
-    const ratio = found[found.length - 1][1] / found[0][1];
-    const compared = found.length > 1 && Number.isFinite(ratio)
-      ? ` The largest is ${formatQuantity(ratio, "×", 3)} the smallest.` : "";
+    const [least, most] = [found[0], found[found.length - 1]];
+    const ratio = `${formatQuantity(most[1] / least[1], "", 3)} times`;
+    const compared = found.length > 1 && least[1] > 0
+      ? ` ${most[0]} ${y.unit === "s" ? `takes ${ratio} as long as` : `is ${ratio}`} ${least[0]}.` : "";
     return `At ${model.where()}: ${values}.${compared}`;
   }
 
@@ -148,45 +149,47 @@ function render({ model: { get }, el }) {
       s("text", {
         class: "dt-halo", x: px + (turned ? -6 : 6), y: box.top + 10,
         "text-anchor": turned ? "end" : "start",
-      }, `${mark.label} ${mark.plain} = ${formatQuantity(at, x.unit, 3)}`));
+      }, `${[mark.label, mark.plain].join(" ").trim()} = ${formatQuantity(at, x.unit, 3)}`));
   }
 
-  // The curves' names at their right ends, moved apart; with room, the value at the probe below.
+  // The curves' names at their right ends, moved apart; beside the plot where there is room.
   function endLabels(box, lines, up) {
     const wide = width >= WIDE;
     const ends = lines.map((line, i) => ({
       i, at: clamp(up(line[line.length - 1]), box.top, box.bottom),
     })).sort((a, b) => a.at - b.at);
-    const placed = spread(ends.map(({ at }) => at - (wide ? 0 : 12)), wide ? 36 : 18, box.bottom - 8);
+    const placed = spread(ends.map(({ at }) => at - (wide ? 0 : 12)), 19, box.bottom - 8);
     return ends.map(({ i, at }, k) => {
-      const c = curves[i];
-      const name = { class: `dt-label dt-c${i}`, "data-key": c.key };
+      const name = { "data-key": curves[i].key };
       if (!wide) {
         return s("text", {
-          ...name, class: `${name.class} dt-halo`, x: box.right - 4, y: placed[k] + 4,
+          ...name, class: `dt-label dt-halo dt-c${i}`, x: box.right - 4, y: placed[k] + 4,
           "text-anchor": "end",
-        }, c.label);
+        }, curves[i].label);
       }
-      const value = formatQuantity(valueAt(c.at), y.unit, 3);
-      return s("g", name,
+      return s("g", { ...name, class: `dt-label dt-c${i}` },
         s("path", { class: "dt-leader", d: `M${box.right + 2} ${at}L${box.right + 10} ${placed[k]}` }),
-        s("text", { x: box.right + 14, y: placed[k] + 4 }, c.label),
-        s("text", { class: "dt-label-value", x: box.right + 14, y: placed[k] + 20 }, value));
+        s("text", { x: box.right + 14, y: placed[k] + 4 }, curves[i].label));
     });
   }
 
+  // The probe: a line with a dot and the value on every curve, and a handle on the axis.
   function probeLine(box, xs, up) {
     const px = xs(state[x.name]);
-    const dots = curves.map((c, i) => {
-      const py = up(valueAt(c.at));
-      const inside = py >= box.top - 1 && py <= box.bottom + 1;
-      return inside
-        ? s("circle", { class: `dt-dot dt-c${i}`, "data-key": c.key, cx: px, cy: py, r: 5 }) : null;
-    });
+    const dots = curves.map((c, i) => ({ i, value: valueAt(c.at), at: up(valueAt(c.at)) }))
+      .filter(({ at }) => at >= box.top - 1 && at <= box.bottom + 1)
+      .sort((a, b) => a.at - b.at);
+    const placed = spread(dots.map(({ at }) => at + 14), 17, box.bottom - 6);
+    const turned = px > box.right - 76;
     return s("g", { class: "dt-probe-line" },
       s("line", { x1: px, x2: px, y1: box.top - 6, y2: box.bottom }),
       flag(`${x.plain} = ${formatQuantity(state[x.name], x.unit, 3)}`, px, box.top - 28, box),
-      dots,
+      dots.map(({ i, value, at }, k) => s("g", { class: `dt-point dt-c${i}`, "data-key": curves[i].key },
+        s("circle", { class: "dt-dot", cx: px, cy: at, r: 5 }),
+        s("text", {
+          class: "dt-halo", x: px + (turned ? -10 : 10), y: placed[k] + 4,
+          "text-anchor": turned ? "end" : "start",
+        }, formatQuantity(value, y.unit, 3)))),
       s("circle", { class: "dt-handle", cx: px, cy: box.bottom, r: 9 }),
       s("path", {
         class: "dt-grip", d: `M${px - 2.5} ${box.bottom - 3.5}v7M${px + 2.5} ${box.bottom - 3.5}v7`,
