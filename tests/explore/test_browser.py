@@ -243,7 +243,7 @@ def test_another_schedule_is_chosen_by_key(visit):
     with visit() as tab:
         stepper = widget(tab, "Round by round")
         stepper.get_by_role("radio", name="ring").press("ArrowDown")
-        stepper.get_by_text("tree: 1 of 4 rounds done").wait_for()
+        stepper.get_by_text("Tree: 1 of 4 rounds done").wait_for()
         assert stepper.locator(".dt-chip").first.inner_text() == "1→0 adds chunk 0"
 
 

@@ -57,7 +57,7 @@ function render({ model: { get }, el }) {
     const [least, most] = [found[0], found[found.length - 1]];
     const ratio = `${formatQuantity(most[1] / least[1], "", 3)} times`;
     const compared = found.length > 1 && least[1] > 0
-      ? ` ${most[0]} ${y.unit === "s" ? `takes ${ratio} as long as` : `is ${ratio}`} ${least[0]}.` : "";
+      ? ` ${sentence(most[0])} ${y.unit === "s" ? `takes ${ratio} as long as` : `is ${ratio}`} ${least[0]}.` : "";
     return `At ${model.where()}: ${values}.${compared}`;
   }
 
@@ -91,7 +91,7 @@ function render({ model: { get }, el }) {
         curves.map((c, i) =>
           s("path", { class: `dt-curve dt-c${i}`, "data-key": c.key, d: path(lines[i]) }))),
       guides.map((g, i) => guideLabel(g, guideLines[i], box, up)),
-      marks.map((m) => markLine(m, box, xs)),
+      marks.map((m) => markLine(m, box, xs, up)),
       endLabels(box, lines, up),
       probeLine(box, xs, up),
     ].flat(Infinity).filter(Boolean));
@@ -139,38 +139,46 @@ function render({ model: { get }, el }) {
     return s("text", { class: "dt-guide-label dt-halo", x: box.left + 16, y: at - 6 }, guide.label);
   }
 
-  function markLine(mark, box, xs) {
+  // A mark's name stands at the top or the bottom of its line, where it crosses no curve.
+  function markLine(mark, box, xs, up) {
     const at = valueAt(mark.at);
     const px = xs(at);
     if (!(px >= box.left && px <= box.right)) return null;
-    const turned = px > (box.left + box.right) / 2;
+    const words = [mark.label, `${mark.plain} = ${formatQuantity(at, x.unit, 3)}`.trim()];
+    const text = width >= WIDE ? [words.join(" ")] : words;
+    const size = 12 + 6.8 * Math.max(...text.map((line) => line.length));
+    const tall = 16 * text.length;
+    const corners = [1, -1].flatMap((side) =>
+      [box.bottom - tall - 6, box.top + 2].map((top) => ({ side, top })));
+    const probed = (xs(state[x.name]) - px) / size;
+    const crossed = ({ side, top }) => (probed * side > 0 && probed * side < 1.1) || [0.02, 0.25, 0.5, 0.75, 1].some((part) => {
+      const edge = px + side * size * part;
+      if (edge < box.left || edge > box.right) return true;
+      return curves.some((c) => {
+        const py = up(valueAt(c.at, xs.invert(edge)));
+        return py > top - 4 && py < top + tall + 4;
+      });
+    });
+    const { side, top } = corners.find((corner) => !crossed(corner)) ?? corners[px > width / 2 ? 3 : 1];
     return s("g", { class: "dt-mark" },
       s("line", { x1: px, x2: px, y1: box.top, y2: box.bottom }),
-      s("text", {
-        class: "dt-halo", x: px + (turned ? -6 : 6), y: box.top + 10,
-        "text-anchor": turned ? "end" : "start",
-      }, `${[mark.label, mark.plain].join(" ").trim()} = ${formatQuantity(at, x.unit, 3)}`));
+      text.map((line, i) => s("text", {
+        class: "dt-halo", x: px + 6 * side, y: top + 13 + 16 * i,
+        "text-anchor": side > 0 ? "start" : "end",
+      }, line)));
   }
 
-  // The curves' names at their right ends, moved apart; beside the plot where there is room.
+  // The curves' names at their right ends, moved apart. A narrow figure names them at the probe.
   function endLabels(box, lines, up) {
-    const wide = width >= WIDE;
+    if (width < WIDE) return [];
     const ends = lines.map((line, i) => ({
       i, at: clamp(up(line[line.length - 1]), box.top, box.bottom),
     })).sort((a, b) => a.at - b.at);
-    const placed = spread(ends.map(({ at }) => at - (wide ? 0 : 12)), 19, box.bottom - 8);
-    return ends.map(({ i, at }, k) => {
-      const name = { "data-key": curves[i].key };
-      if (!wide) {
-        return s("text", {
-          ...name, class: `dt-label dt-halo dt-c${i}`, x: box.right - 4, y: placed[k] + 4,
-          "text-anchor": "end",
-        }, curves[i].label);
-      }
-      return s("g", { ...name, class: `dt-label dt-c${i}` },
+    const placed = spread(ends.map(({ at }) => at), 19, box.bottom - 8);
+    return ends.map(({ i, at }, k) =>
+      s("g", { class: `dt-label dt-c${i}`, "data-key": curves[i].key },
         s("path", { class: "dt-leader", d: `M${box.right + 2} ${at}L${box.right + 10} ${placed[k]}` }),
-        s("text", { x: box.right + 14, y: placed[k] + 4 }, curves[i].label));
-    });
+        s("text", { x: box.right + 14, y: placed[k] + 4 }, curves[i].label)));
   }
 
   // The probe: a line with a dot and the value on every curve, and a handle on the axis.
@@ -180,16 +188,20 @@ function render({ model: { get }, el }) {
       .filter(({ at }) => at >= box.top - 1 && at <= box.bottom + 1)
       .sort((a, b) => a.at - b.at);
     const placed = spread(dots.map(({ at }) => at + 14), 17, box.bottom - 6);
-    const turned = px > box.right - 76;
+    const words = dots.map(({ i, value }) => {
+      const name = width < WIDE && curves.length > 1 ? `${curves[i].label} ` : "";
+      return name + formatQuantity(value, y.unit, 3);
+    });
+    const turned = px + 16 + 7.4 * Math.max(0, ...words.map((word) => word.length)) > box.right;
     return s("g", { class: "dt-probe-line" },
       s("line", { x1: px, x2: px, y1: box.top - 6, y2: box.bottom }),
       flag(`${x.plain} = ${formatQuantity(state[x.name], x.unit, 3)}`, px, box.top - 28, box),
-      dots.map(({ i, value, at }, k) => s("g", { class: `dt-point dt-c${i}`, "data-key": curves[i].key },
+      dots.map(({ i, at }, k) => s("g", { class: `dt-point dt-c${i}`, "data-key": curves[i].key },
         s("circle", { class: "dt-dot", cx: px, cy: at, r: 5 }),
         s("text", {
           class: "dt-halo", x: px + (turned ? -10 : 10), y: placed[k] + 4,
           "text-anchor": turned ? "end" : "start",
-        }, formatQuantity(value, y.unit, 3)))),
+        }, words[k]))),
       s("circle", { class: "dt-handle", cx: px, cy: box.bottom, r: 9 }),
       s("path", {
         class: "dt-grip", d: `M${px - 2.5} ${box.bottom - 3.5}v7M${px + 2.5} ${box.bottom - 3.5}v7`,

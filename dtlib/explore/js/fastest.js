@@ -45,7 +45,7 @@ function render({ model: { get }, el }) {
     }));
     page.task?.set(model.taskMet());
     page.say(`At ${model.where()}: ${curves[best].label} is ${spec.word} with `
-      + `${formatQuantity(values[best], spec.y.unit, 3)}; the next takes ${formatQuantity(lead, "×", 3)} as much.`);
+      + `${formatQuantity(values[best], spec.y.unit, 3)}, the next is ${formatQuantity(lead, "×", 3)} that.`);
   }
 
   const plotBox = () => ({

@@ -23,6 +23,8 @@ function math(content, name = "") {
   return box;
 }
 
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));

@@ -162,7 +162,7 @@ function render({ model, el }) {
   function listSends(now) {
     const t = shown();
     const round = now.rounds[t];
-    heading.textContent = `${view.done ? "" : "Next: "}round ${t}, ${plural(round.length, "message")}, ${formatQuantity(now.times[t], "s", 3)}`;
+    heading.textContent = `${view.done ? "Round" : "Next: round"} ${t}, ${plural(round.length, "message")}, ${formatQuantity(now.times[t], "s", 3)}`;
     const focused = sends.contains(document.activeElement)
       ? [...sends.querySelectorAll("button")].indexOf(document.activeElement) : -1;
     sends.replaceChildren(...round.map((send, i) => {
@@ -206,7 +206,7 @@ function render({ model, el }) {
       ? ` No all-reduce can do with less than ${formatQuantity(spec.bound, "B", 3)}.` : "";
     const broken = view.dropped
       ? ` One message of round ${view.dropped[0]} is dropped: ${plural(wrong.length, "chunk")} will end wrong.` : "";
-    return `${now.label}: ${view.done} of ${plural(now.rounds.length, "round")} done after ${formatQuantity(elapsed(), "s", 3)}; `
+    return `${sentence(now.label)}: ${view.done} of ${plural(now.rounds.length, "round")} done after ${formatQuantity(elapsed(), "s", 3)}; `
       + `${right} of ${plural(cells, "chunk")} complete; the busiest rank has sent ${formatQuantity(sent * spec.n, "B", 3)}.${bound}${broken}`;
   }
 
