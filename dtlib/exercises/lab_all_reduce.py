@@ -63,7 +63,13 @@ def shift(answer: Any) -> str:
 @grader("ex-lab-reduce-scatter")
 def reduce_scatter(answer: Any) -> str:
     function(answer, "reduce_scatter(comm, x)")
-    _judge_reduce_scatter(answer, step=1)
+    for P in SIZES:
+        stripes = Stripes(P, P)
+        trace = _run(answer, stripes)
+        for rank, got in enumerate(trace.results):
+            _require(stripes, got, set(range(P)), range(rank, rank + 1), f"P = {P}: rank {rank}")
+        _require_ring(trace, 1, P - 1, 8 * stripes.width)
+        _require_inputs_untouched(trace, stripes)
     return f"on {_ranks()} ranks each rank owns its chunk of the sum, to the right, P - 1 messages"
 
 
@@ -76,27 +82,21 @@ def all_gather(answer: Any) -> str:
         trace = _run(answer, stripes, inputs=list(total))
         for rank, got in enumerate(trace.results):
             _require(stripes, got, set(range(P)), range(P), f"P = {P}: rank {rank}")
-        _require_ring(trace, 1, P - 1, stripes.width, P)
+        _require_ring(trace, 1, P - 1, 8 * stripes.width)
     return f"on {_ranks()} ranks every rank has every chunk, to the right, P - 1 messages each"
 
 
 @grader("ex-lab-all-reduce")
 def all_reduce(answer: Any) -> str:
     function(answer, "all_reduce(comm, x)")
-    for P in SIZES:
-        stripes = Stripes(P, P)
-        trace = _run(answer, stripes)
-        for rank, got in enumerate(trace.results):
-            _require(stripes, got, set(range(P)), range(P), f"P = {P}: rank {rank}")
-        _require_ring(trace, 1, 2 * (P - 1), stripes.width, P)
-        _require_inputs_untouched(trace, stripes)
+    _judge_sum(answer, step=1, messages=lambda P: 2 * (P - 1), message_bytes=lambda s: 8 * s.width)
     return f"on {_ranks()} ranks the sum is everywhere, and no rank sends a byte more than it must"
 
 
 @grader("ex-lab-patient")
 def patient(answer: Any) -> str:
-    function(answer, "patient_reduce_scatter(comm, x)")
-    _judge_reduce_scatter(answer, step=-1)
+    function(answer, "patient_sum(comm, x)")
+    _judge_sum(answer, step=-1, messages=lambda P: P - 1, message_bytes=lambda s: 8 * s.n)
     return f"on {_ranks()} ranks, to the left, and no buffer changes while it is in flight"
 
 
@@ -117,13 +117,13 @@ def tree_and_ring(answer: Any) -> str:
     return "that is why, where all traffic shares one memory, the tree is hard to beat"
 
 
-def _judge_reduce_scatter(answer: Callable, step: int) -> None:
+def _judge_sum(answer: Callable, step: int, messages: Callable, message_bytes: Callable) -> None:
     for P in SIZES:
         stripes = Stripes(P, P)
         trace = _run(answer, stripes)
         for rank, got in enumerate(trace.results):
-            _require(stripes, got, set(range(P)), range(rank, rank + 1), f"P = {P}: rank {rank}")
-        _require_ring(trace, step, P - 1, stripes.width, P)
+            _require(stripes, got, set(range(P)), range(P), f"P = {P}: rank {rank}")
+        _require_ring(trace, step, messages(P), message_bytes(stripes))
         _require_inputs_untouched(trace, stripes)
 
 
@@ -145,8 +145,9 @@ def _require(stripes: Stripes, got: Any, ranks: set[int], chunks: range, where: 
         raise NotYet(f"{where}: {fault}" if fault.startswith("chunk") else f"{where} {fault}")
 
 
-def _require_ring(trace: Trace, step: int, messages: int, width: int, P: int) -> None:
-    """Every rank sends ``messages`` single chunks of ``width`` float64 to the neighbour."""
+def _require_ring(trace: Trace, step: int, messages: int, message_bytes: int) -> None:
+    """Every rank sends ``messages`` times ``message_bytes`` to the neighbour ``step`` away."""
+    P = trace.size
     side = "right" if step == 1 else "left"
     for m in trace.messages:
         if m.dst != (m.src + step) % P:
@@ -155,9 +156,9 @@ def _require_ring(trace: Trace, step: int, messages: int, width: int, P: int) ->
                 f"in this ring messages go to the {side}-hand neighbour"
             )
     for rank, sent in enumerate(trace.sent_bytes()):
-        if sent != messages * width * 8:
-            much = "more" if sent > messages * width * 8 else "fewer"
-            raise NotYet(f"P = {P}: right, but rank {rank} sends {much} bytes than a ring needs")
+        if sent != messages * message_bytes:
+            much = "more" if sent > messages * message_bytes else "fewer"
+            raise NotYet(f"P = {P}: right, but rank {rank} sends {much} bytes than this ring needs")
     if trace.rounds > 2 * messages:
         raise NotYet(
             f"P = {P}: right, but {trace.rounds} messages wait for one another in a row: "

@@ -16,6 +16,9 @@ class TransportError(RuntimeError):
 class Deadlock(TransportError):
     """No rank can go on: each waits for another, or for one that has finished."""
 
+    def _render_traceback_(self) -> list[str]:
+        return [f"Deadlock: {str(self).removeprefix('deadlock: ')}"]
+
 
 class Message(NamedTuple):
     """One message as it arrived; ``round`` is 1 plus the longest chain of messages before it."""
@@ -25,6 +28,9 @@ class Message(NamedTuple):
     dst: int
     nbytes: int
     values: np.ndarray
+
+    def __str__(self) -> str:
+        return f"round {self.round}: {self.src}→{self.dst} {self.values}"
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,7 @@ class Handle:
     posted: int
     snapshot: np.ndarray = field(repr=False)
     delivery: np.ndarray | None = field(default=None, repr=False)
+    misfit: TransportError | None = None
     finished: int | None = None
     waited: bool = False
 
@@ -132,7 +133,8 @@ class _World:
         self.finished: set[int] = set()
         self.handles: list[Handle] = []
         self.messages: list[Message] = []
-        self.failure: TransportError | None = None
+        self.failures: dict[int, TransportError] = {}
+        self.stopped = False
 
     def run(self, program, inputs, args, timeout) -> Trace:
         results: list = [None] * self.size
@@ -148,9 +150,10 @@ class _World:
         for thread in threads:
             thread.join(max(0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
-            self._fail(self._never_ending())
-        if self.failure:
-            raise self.failure from self.failure.__cause__
+            self._stop(self._never_ending())
+        if self.failures:
+            failure = self.failures[min(self.failures)]
+            raise failure from failure.__cause__
         self._check_all_waited()
         return Trace(self.size, results, inputs, sorted(self.messages, key=lambda m: m[:3]))
 
@@ -160,11 +163,10 @@ class _World:
         except _Stopped:
             return
         except Exception as error:
-            self._fail(_raised(rank, error))
-            return
+            self.failures[rank] = _raised(rank, error)
         with self.lock:
             self.finished.add(rank)
-            self._look_for_deadlock()
+            self._stop_if_stuck()
 
     def post(self, kind: str, rank: int, peer: int, buffer: Any) -> Handle:
         if self.without and _called_from(self.without):
@@ -186,11 +188,13 @@ class _World:
         with self.lock:
             self._check_running()
             self.waiting[handle.rank] = handle
-            self._look_for_deadlock()
-            while handle.finished is None and not self.failure:
+            self._stop_if_stuck()
+            while handle.finished is None and not self.stopped:
                 self.lock.wait()
             del self.waiting[handle.rank]
             self._check_running()
+            if handle.misfit:
+                raise handle.misfit
             if handle.kind == "send":
                 self._check_untouched(handle)
             elif not handle.waited:
@@ -204,20 +208,25 @@ class _World:
             return
         send, receive = sends.popleft(), receives.popleft()
         values = receive.delivery = buffers.values(send.buffer)
-        self._check_fit(send, receive, values)
+        receive.misfit = _misfit(send, receive, values)
         send.finished = receive.finished = 1 + max(send.posted, receive.posted)
         self.messages.append(Message(send.finished, src, dst, values.nbytes, values))
         self.lock.notify_all()
 
-    def _look_for_deadlock(self) -> None:
-        stuck = {r: h for r, h in self.waiting.items() if h.finished is None}
-        if not stuck or len(stuck) + len(self.finished) < self.size or self.failure:
-            return
-        self._fail(Deadlock(_describe_deadlock(stuck)))
+    def _stop_if_stuck(self) -> None:
+        """Once nobody can go on, end the run: with the failures there are, or with a deadlock.
 
-    def _fail(self, failure: TransportError) -> None:
+        Ranks that can go on after another's failure do so: every run ends in the same way.
+        """
+        stuck = {r: h for r, h in self.waiting.items() if h.finished is None}
+        if stuck and len(stuck) + len(self.finished) == self.size:
+            self._stop(None if self.failures else Deadlock(_describe_deadlock(stuck)))
+
+    def _stop(self, failure: TransportError | None) -> None:
         with self.lock:
-            self.failure = self.failure or failure
+            if failure and not self.failures:
+                self.failures[0] = failure
+            self.stopped = True
             self.lock.notify_all()
 
     def _never_ending(self) -> TransportError:
@@ -228,7 +237,7 @@ class _World:
         )
 
     def _check_running(self) -> None:
-        if self.failure:
+        if self.stopped:
             raise _Stopped
 
     def _check_peer(self, kind: str, rank: int, peer: Any) -> None:
@@ -241,14 +250,6 @@ class _World:
             )
         if peer == rank:
             raise TransportError(f"rank {rank} {where} itself")
-
-    def _check_fit(self, send: Handle, receive: Handle, values: np.ndarray) -> None:
-        room = receive.snapshot
-        pair = f"rank {send.rank} sends {{}} to rank {receive.rank}, which has room for {{}}"
-        if values.size != room.size:
-            raise TransportError(pair.format(f"{values.size} elements", room.size))
-        if values.dtype != room.dtype:
-            raise TransportError(pair.format(values.dtype, room.dtype))
 
     def _check_untouched(self, handle: Handle) -> None:
         if buffers.values(handle.buffer).tobytes() != handle.snapshot.tobytes():
@@ -264,6 +265,17 @@ class _World:
                     f"rank {handle.rank} never waited for its {handle}: "
                     "on real ranks the message may be lost and the peer hangs"
                 )
+
+
+def _misfit(send: Handle, receive: Handle, values: np.ndarray) -> TransportError | None:
+    """What keeps a message from its receive buffer."""
+    room = receive.snapshot
+    pair = f"rank {send.rank} sends {{}} to rank {receive.rank}, which has room for {{}}"
+    if values.size != room.size:
+        return TransportError(pair.format(f"{values.size} elements", room.size))
+    if values.dtype != room.dtype:
+        return TransportError(pair.format(values.dtype, room.dtype))
+    return None
 
 
 def _called_from(package: str) -> bool:

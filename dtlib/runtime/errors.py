@@ -21,7 +21,7 @@ class RanksError(RuntimeError):
     """Base of the errors that concern ranks; in a notebook it shows its message and no more."""
 
     def _render_traceback_(self) -> list[str]:
-        return f"{type(self).__name__}: {self}".splitlines()
+        return [f"{type(self).__name__}: {self}"]
 
 
 class RankError(RanksError):

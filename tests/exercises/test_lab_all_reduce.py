@@ -147,32 +147,22 @@ def all_reduce_of_dtlib(comm, x):
     return execute(ring_all_reduce(comm.size), x.clone(), transport=comm)
 
 
-def hasty_reduce_scatter(comm, x):
-    P, r = comm.size, comm.rank
-    own = x.chunk(P)
-    travelling = own[(r + 1) % P].clone()
-    for t in range(P - 1):
-        sending = comm.isend(travelling, (r - 1) % P)
-        comm.recv(travelling, (r + 1) % P)
-        sending.wait()
-        travelling += own[(r + t + 2) % P]
-    return travelling
+def hasty_sum(comm, x, wait=True, spare=False):
+    left, right = neighbours(comm)
+    travelling, total = x.clone(), x.clone()
+    for _ in range(comm.size - 1):
+        sending = comm.isend(travelling, left)
+        incoming = torch.empty_like(x) if spare else travelling
+        comm.recv(incoming, right)
+        if wait:
+            sending.wait()
+        travelling = incoming
+        total += travelling
+    return total
 
 
-def patient_reduce_scatter(comm, x):
-    return reduce_scatter(comm, x, step=-1)
-
-
-def without_waiting(comm, x):
-    P, r = comm.size, comm.rank
-    own = x.chunk(P)
-    travelling = own[(r + 1) % P].clone()
-    for t in range(P - 1):
-        comm.isend(travelling, (r - 1) % P)
-        incoming = torch.empty_like(travelling)
-        comm.recv(incoming, (r + 1) % P)
-        travelling = incoming + own[(r + t + 2) % P]
-    return travelling
+def patient_sum(comm, x):
+    return hasty_sum(comm, x, spare=True)
 
 
 CASES = {
@@ -236,11 +226,15 @@ CASES = {
         ],
     ),
     "ex-lab-patient": Case(
-        solution=patient_reduce_scatter,
+        solution=patient_sum,
         wrong=[
-            (hasty_reduce_scatter, "changed the buffer of its send to rank . while the message"),
-            (without_waiting, "never waited for its send"),
-            (reduce_scatter, "to the left-hand neighbour"),
+            (hasty_sum, "changed the buffer of its send to rank . while the message"),
+            (
+                lambda comm, x: hasty_sum(comm, x, wait=False, spare=True),
+                "never waited for its send",
+            ),
+            (all_reduce, "to the left-hand neighbour"),
+            (lambda comm, x: x, "chunk 0: lacks the contribution"),
         ],
     ),
     "ex-lab-tree-and-ring": Case(

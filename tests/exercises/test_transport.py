@@ -241,4 +241,31 @@ def test_a_loop_that_never_ends_is_reported_with_its_rank():
 def test_errors_are_one_line_in_a_notebook():
     with pytest.raises(Deadlock) as caught:
         record(all_send_first, ranks(2))
-    assert caught.value._render_traceback_() == [f"Deadlock: {caught.value}"]
+    assert caught.value._render_traceback_() == [
+        "Deadlock: rank 0 waits to send to rank 1, which waits to send to rank 0"
+    ]
+    with pytest.raises(TransportError) as caught:
+        record(sends_to_itself, ranks(2))
+    assert caught.value._render_traceback_() == ["TransportError: rank 0 sends to itself"]
+
+
+def test_of_several_failing_ranks_the_first_is_reported_every_time():
+    def overwrites_what_it_sends(comm, x):
+        sending = comm.isend(x, (comm.rank + 1) % comm.size)
+        comm.recv(x, (comm.rank - 1) % comm.size)
+        sending.wait()
+
+    for _ in range(20):
+        with pytest.raises(TransportError, match=r"^rank 0 changed the buffer of its send"):
+            record(overwrites_what_it_sends, ranks(4))
+
+
+def test_code_of_a_package_may_be_kept_from_sending():
+    from dtlib.collectives import execute, ring_all_reduce
+
+    def librarys_ring(comm, x):
+        return execute(ring_all_reduce(comm.size), x, transport=comm)
+
+    assert record(librarys_ring, ranks(4)).sent_bytes() == [48] * 4
+    with pytest.raises(TransportError, match=r"come from dtlib\.collectives: write your own"):
+        record(librarys_ring, ranks(4), without="dtlib.collectives")
