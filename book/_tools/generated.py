@@ -1,10 +1,12 @@
 """Pages and tables that are written from the plan and from recordings, never by hand.
 
-    python -m book._tools.generated write    refresh them
-    python -m book._tools.generated check    are they what would be written?
+    python -m book._tools.generated write      refresh them
+    python -m book._tools.generated check      are they what would be written?
+    python -m book._tools.generated picture    draw the README's picture
 
 They are the README's table of chapters, the page of planned chapters, the page that says how every
-notebook was executed, and the chapters in _toc.yml.
+notebook was executed, and the chapters in _toc.yml. The picture is not compared: the last digits of
+a drawing may differ between machines.
 """
 
 import json
@@ -119,10 +121,21 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     }
 
 
+def picture(file: Path = ROOT / "book/_static/ring-all-reduce.svg") -> None:
+    """The README's picture: a schedule as the chapters draw it, in ink that reads on any page."""
+    from dtlib.collectives import ring_all_reduce
+    from dtlib.collectives.draw import draw
+
+    draw(ring_all_reduce(4)).savefig(file, metadata={"Date": None, "Creator": None})
+
+
 def main() -> int:
     command = sys.argv[1] if len(sys.argv) == 2 else ""
-    if command not in ("write", "check"):
+    if command not in ("write", "check", "picture"):
         raise SystemExit(__doc__)
+    if command == "picture":
+        picture()
+        return 0
     stale = [file for file, text in generated().items() if file.read_text() != text]
     for file in stale:
         if command == "write":
