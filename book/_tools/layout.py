@@ -19,9 +19,7 @@ def notebook_sources(root: Path = ROOT) -> list[Path]:
 
 def pages(root: Path = ROOT) -> list[Path]:
     """Every Markdown source of the site."""
-    return sorted(root.glob("README.md")) + sorted(
-        [*root.glob("chapters/*/*.md"), *root.glob("book/*.md")]
-    )
+    return sorted([*root.glob("chapters/*/*.md"), *root.glob("book/*.md")])
 
 
 def public_address(root: Path = ROOT) -> str:

@@ -142,7 +142,7 @@ def main() -> int:
     parser.add_argument("command", choices=["check", "fill"])
     parser.add_argument("files", nargs="*", type=Path)
     arguments = parser.parse_args()
-    files = [file.resolve() for file in arguments.files] or pages()
+    files = [file.resolve() for file in arguments.files] or [ROOT / "README.md", *pages()]
     if arguments.command == "fill":
         for page in files:
             if fill(page):
