@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
+from dtlib.foundations.table import Table, Tables
+
 KINDS = ("compute", "repair", "derive", "design")
 
 
@@ -111,6 +113,40 @@ def parse(text: str) -> Manifest:
                 raise ManifestError(f"exercise {label}: {trouble} {', '.join(sorted(names))}")
         exercises.append(Exercise(**entry | {"covers": tuple(entry.get("covers", ()))}))
     return Manifest(tuple(exercises))
+
+
+def exercise_tables() -> Tables:
+    """For instructors: each chapter's and lab's exercises, with minutes, skill and how to judge.
+
+    >>> print(repr(exercise_tables()).splitlines()[0])
+    Chapter 4, The α–β model: 11 exercises, 123 minutes
+    """
+    groups = dict.fromkeys(e.group for e in manifest().exercises)
+    return Tables(map(_exercise_table, groups))
+
+
+def _exercise_table(group: str) -> Table:
+    from dtlib.plan import chapter
+
+    exercises = manifest().of(group)
+    first = exercises[0]
+    teaches = chapter(first.chapter)
+    where = f"Lab {group}, to chapter" if first.lab else "Chapter"
+    minutes = sum(e.minutes for e in exercises)
+    where = f"{where} {teaches.number}, {teaches.title}"
+    title = f"{where}: {len(exercises)} exercises, {minutes} minutes"
+    columns = ("exercise", "title", "kind", "stars", "minutes", "trains to", "judged by")
+    rows = [
+        (e.label, e.title, e.kind, "★" * e.stars, str(e.minutes), e.skill, _judged_by(e))
+        for e in exercises
+    ]
+    return Table(title, columns, tuple(rows))
+
+
+def _judged_by(exercise: Exercise) -> str:
+    if not exercise.check:
+        return "rubric"
+    return "check, and rubric for the argument" if exercise.kind == "derive" else "check"
 
 
 @cache
