@@ -93,20 +93,28 @@ def _fenced(source: str) -> str:
 
 
 def _equation_as_code(formula) -> str:
-    """A formula's function without its decorator and docstring: what computes the equation."""
-    source = textwrap.dedent(inspect.getsource(inspect.unwrap(formula)))
-    function = ast.parse(source).body[0]
+    """A formula's function without decorator and docstring: the code that is the equation."""
+    source = _undecorated(textwrap.dedent(inspect.getsource(inspect.unwrap(formula))))
+    body = ast.parse(source).body[0].body
     lines = source.splitlines()
-    head = lines[function.lineno - 1 : function.body[0].lineno - 1]
-    return "\n".join([*head, *lines[function.body[-1].lineno - 1 : function.end_lineno]])
+    return "\n".join(lines[: body[0].lineno - 1] + lines[body[-1].lineno - 1 :])
 
 
 def _source(x, docstring: bool) -> str:
+    function = inspect.unwrap(x)
     try:
-        source = textwrap.dedent(inspect.getsource(inspect.unwrap(x))).rstrip()
+        source = textwrap.dedent(inspect.getsource(function)).rstrip()
     except (OSError, TypeError) as error:
         raise TypeError(f"show: {x!r} has no Python source to list") from error
+    if hasattr(x, "card"):
+        source = _undecorated(source)
     return source if docstring else _trim_docstrings(source)
+
+
+def _undecorated(source: str) -> str:
+    """A formula's function without the decorator that made it one; its card says the same."""
+    first = ast.parse(source).body[0].lineno
+    return "\n".join(source.splitlines()[first - 1 :])
 
 
 def _trim_docstrings(source: str) -> str:

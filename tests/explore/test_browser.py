@@ -310,10 +310,11 @@ def test_a_bet_may_be_skipped(visit):
         assert "It is 40 ms." in tab.locator(".dt-answer").inner_text()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_on_the_page_shuts_a_reader_out(visit, theme):
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_nothing_on_the_page_shuts_a_reader_out(visit, theme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    with visit(theme, color_scheme=theme) as tab:
+    screen = {"width": width, "height": 900}
+    with visit(theme, color_scheme=theme, viewport=screen) as tab:
         tab.locator(".dt-chip").first.click()
         tab.get_by_role("button", name="Show the answer").click()
         found = axe.run(tab).response["violations"]
