@@ -149,6 +149,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str) -> None:
         timeout=CELL_TIMEOUT,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(folder)}},
     )
