@@ -31,6 +31,9 @@ DOCUTILS = "citation"
 FORMULAS_ASIDE = {"exclude": [["mjx-container"]]}
 AT_ONCE = {"preload": False, "resultTypes": ["violations"]}
 
+# The mode changes colours only, so that one mode is enough for the other rules.
+COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
+
 
 class PageFile(HTMLParser):
     """The ids, links, loaded files and headings of one HTML file."""
@@ -95,7 +98,9 @@ def start_browser() -> Iterator[Browser]:
         browser.close()
 
 
-def browser_faults(context: BrowserContext, address: str, home: str) -> list[str]:
+def browser_faults(
+    context: BrowserContext, address: str, home: str, *, only_colours: bool = False
+) -> list[str]:
     """What is wrong with a page as a reader's browser shows it, on a desktop and on a phone."""
     page, faults, loaded = context.new_page(), [], []
 
@@ -116,7 +121,7 @@ def browser_faults(context: BrowserContext, address: str, home: str) -> list[str
     page.goto(address, wait_until="load")
     _settle(page)
     faults += _content_faults(page)
-    faults += [f"axe {fault}" for fault in axe_faults(page)]
+    faults += [f"axe {fault}" for fault in axe_faults(page, only_colours)]
     if sum(loaded) > LIMIT_KB * 1024:
         faults.append(f"loads {sum(loaded) / 1024:.0f} KB, more than {LIMIT_KB}")
     page.set_viewport_size(PHONE)
@@ -128,10 +133,10 @@ def browser_faults(context: BrowserContext, address: str, home: str) -> list[str
     return faults
 
 
-def axe_faults(page: Page) -> list[str]:
+def axe_faults(page: Page, only_colours: bool = False) -> list[str]:
     """What axe finds besides the faults of the theme: the rule, and the first places."""
-    faults = []
-    for fault in Axe().run(page, FORMULAS_ASIDE, AT_ONCE).response["violations"]:
+    faults, options = [], AT_ONCE | (COLOURS if only_colours else {})
+    for fault in Axe().run(page, FORMULAS_ASIDE, options).response["violations"]:
         nodes = [node for node in fault["nodes"] if DOCUTILS not in node["html"]]
         places = [str(node["target"][0]) for node in nodes]
         if places and fault["id"] not in THEME_AXE:
