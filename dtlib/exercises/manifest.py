@@ -146,7 +146,7 @@ def _exercise_table(group: str) -> Table:
 def _judged_by(exercise: Exercise) -> str:
     if not exercise.check:
         return "rubric"
-    return "check, and rubric for the argument" if exercise.kind == "derive" else "check"
+    return "check and rubric" if exercise.kind == "derive" else "check"
 
 
 @cache
