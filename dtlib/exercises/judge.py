@@ -103,7 +103,8 @@ def _kind_of_wrong(ratio: float) -> str:
     ratio = max(ratio, 1 / ratio)
     for factor, question in _FACTORS.items():
         if math.isclose(ratio, factor, rel_tol=0.004):
-            return f"is too {side} by about a factor of {factor:,.3g}: {question}"
+            shown = f"{factor:,.0f}" if factor >= 2 else f"{factor:.3g}"
+            return f"is too {side} by about a factor of {shown}: {question}"
     if ratio < 1.1:
         return f"is close, but a little too {side}: a small term is missing, or rounded too early"
     if ratio < 3:

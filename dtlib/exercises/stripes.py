@@ -70,11 +70,8 @@ class Stripes:
             return "is no sum of the ranks' inputs"
         if origin != place:
             return f"holds what belongs into chunk {int(origin) // self.width}"
-        clauses = (
-            [f"lacks the contribution of {_names(missing)}"]
-            if (missing := [r for r in ranks if counts[r] == 0])
-            else []
-        )
+        missing = [r for r in ranks if counts[r] == 0]
+        clauses = [f"lacks the contribution of {_names(missing)}"] if missing else []
         clauses += [f"counts rank {r} {c} times" for r, c in enumerate(counts) if c > 1]
         clauses += [
             f"has rank {r} in it" for r, c in enumerate(counts) if c == 1 and r not in ranks
@@ -82,7 +79,7 @@ class Stripes:
         return ", and ".join(clauses)
 
     def _read(self, value: float) -> tuple[list[int] | None, float]:
-        if value <= 0 or value != int(value):
+        if not (0 < value < np.inf) or value != int(value):
             return None, 0.0
         high, low = divmod(int(value), self.base**self.P)
         counts = [low // self.base**r % self.base for r in range(self.P)]

@@ -37,7 +37,7 @@ def test_what_is_no_number_is_refused_with_its_kind(says):
 HINTS = {
     8: "factor of 8: bits or bytes",
     1 / 8: "too small by about a factor of 8: bits or bytes",
-    1e3: "factor of 1e\\+03: check the prefixes",
+    1e3: "factor of 1,000: check the prefixes",
     1e-9: "check the prefixes",
     1.024**3: "decimal or binary",
     2: "one direction or both",

@@ -31,6 +31,7 @@ def test_every_other_combination_of_up_to_two_copies_has_a_fault():
         (lambda x: np.roll(x, 2), "chunk 0: holds what belongs into chunk 2"),
         (lambda x: x * np.nan, "chunk 0: was used before its receive had finished"),
         (lambda x: x + 0.5, "chunk 0: is no sum of the ranks' inputs"),
+        (lambda x: x * np.inf, "chunk 0: is no sum of the ranks' inputs"),
         (lambda x: x[:-1], "holds 5 elements, but 6 belong there"),
     ],
 )
