@@ -88,20 +88,29 @@ class Explorer(Widget):
             "task": task_spec(task, setting, formulas),
         }
         self._formulas, self._setting = dict(formulas), setting
+        self._guides, self._marks = dict(guides or {}), dict(marks or {})
         super().__init__(spec=spec)
 
     def _figure(self) -> str:
-        from dtlib.style import DASHES, PALETTE, figure, inline_svg, label_curve, quantity_axis
+        from dtlib.style import DASHES, INK, PALETTE, figure, inline_svg, label_curve, quantity_axis
 
         x, y = self.spec["x"], self.spec["y"]
         fig, ax = figure(height=3.4)
         grid = np.array(self._setting.controls[x["name"]].values, dtype=float)
         looks = zip(self._formulas.items(), PALETTE.values(), DASHES, strict=False)
         for (label, formula), color, dash in looks:
-            values = self._setting.evaluate(formula, **{x["name"]: grid})
-            heights = np.broadcast_to(np.asarray(values, dtype=float), grid.shape)
+            heights = self._over_x(formula, grid)
             ax.plot(grid, heights, color=color, linestyle=dash)
-            label_curve(ax, grid[-1], heights[-1], label, color)
+            label_curve(ax, grid[-1], np.clip(heights[-1], *y["range"]), label, color)
+        for label, formula in self._guides.items():
+            heights = self._over_x(formula, grid)
+            ax.plot(grid, heights, color=INK, linewidth=0.8, linestyle=":")
+            label_curve(ax, grid[-1], np.clip(heights[-1], *y["range"]), label)
+        for label, formula in self._marks.items():
+            at = self._setting.evaluate(formula)
+            if grid[0] <= at <= grid[-1]:
+                ax.axvline(at, color=INK, linewidth=0.8, linestyle="--")
+                label_curve(ax, at, y["range"][1], label, dy=4)
         ax.set_xscale("linear" if x["scale"] == "linear" else "log")
         ax.set_yscale(y["scale"])
         ax.set_ylim(*y["range"])
@@ -109,6 +118,11 @@ class Explorer(Widget):
         quantity_axis(ax.xaxis, x["unit"], x["label"])
         quantity_axis(ax.yaxis, y["unit"], y["label"])
         return inline_svg(fig, alt=self._alt()) + caption(self.spec, self._setting)
+
+    def _over_x(self, formula: Formula, grid: np.ndarray) -> np.ndarray:
+        """The formula's values along the horizontal axis, at the start."""
+        values = self._setting.evaluate(formula, **{self.spec["x"]["name"]: grid})
+        return np.broadcast_to(np.asarray(values, dtype=float), grid.shape)
 
     def _alt(self) -> str:
         x, y = self.spec["x"], self.spec["y"]
@@ -254,7 +268,12 @@ def caption(spec: dict, setting: Setting) -> str:
         if name != spec["x"]["name"] and name != spec.get("vertical", {}).get("name")
     ]
     state = f" Drawn for {', '.join(values)}." if values else ""
-    return f"\n<figcaption>{html.escape(spec['title'])}.{html.escape(state)}</figcaption>"
+    return f"\n<figcaption>{html.escape(as_sentence(spec['title']) + state)}</figcaption>"
+
+
+def as_sentence(title: str) -> str:
+    """The title with a full stop, unless it ends a sentence already."""
+    return title if title.endswith(("?", "!", ".")) else f"{title}."
 
 
 def identifier(label: str) -> str:

@@ -1,6 +1,5 @@
 """Fastest: which of several formulas is smallest, over two variables."""
 
-import html
 from collections.abc import Mapping
 
 import numpy as np
@@ -87,21 +86,39 @@ class Fastest(Widget):
 
         x, y, winners = self.spec["x"], self.spec["vertical"], self.winners()
         fig, ax = figure(height=3.6)
+        across, up = _edges(x), _edges(y)
         for index, (label, color) in enumerate(zip(self._formulas, PALETTE.values(), strict=False)):
-            rows, columns = np.nonzero(winners == index)
-            across, up = np.array(x["values"])[columns], np.array(y["values"])[rows]
-            ax.plot(across, up, "osD^"[index], color=color, markersize=3, linestyle="none")
-            if len(rows):
-                middle = np.argsort(rows)[len(rows) // 2]
-                ax.annotate(
-                    label,
-                    (across[middle], up[middle]),
-                    ha="center",
-                    fontweight="bold",
-                    bbox={"boxstyle": "round", "fc": "white", "ec": color},
-                )
+            widest = (0, 0, 0)
+            for row, line in enumerate(winners == index):
+                runs = [(across[a], across[b], b - a) for a, b in _runs(line)]
+                bars = [(low, high - low) for low, high, _ in runs]
+                look = {"facecolor": color, "alpha": 0.55, "hatch": _HATCHES[index]}
+                ax.broken_barh(bars, (up[row], up[row + 1] - up[row]), linewidth=0, **look)
+                widest = max([widest, *((n, low, row) for low, _, n in runs)])
+            if widest[0]:
+                _, low, row = widest
+                ax.text(low, y["values"][row], f" {label}", va="center", fontweight="bold")
         for axis, set_scale, spec in ((ax.xaxis, ax.set_xscale, x), (ax.yaxis, ax.set_yscale, y)):
             set_scale("linear" if spec["scale"] == "linear" else "log")
             quantity_axis(axis, spec["unit"], spec["label"])
+        ax.set(xlim=(across[0], across[-1]), ylim=(up[0], up[-1]))
         alt = f"Which is {self.spec['word']}, over {x['label']} and {y['label']}."
-        return inline_svg(fig, alt=html.escape(alt)) + caption(self.spec, self._setting)
+        return inline_svg(fig, alt=alt) + caption(self.spec, self._setting)
+
+
+_HATCHES = ["", "//", "\\\\", "xx"]
+
+
+def _edges(variable: dict) -> np.ndarray:
+    """The borders between the values of an axis, half a step beyond its ends."""
+    values = np.array(variable["values"], dtype=float)
+    values = values if variable["scale"] == "linear" else np.log(values)
+    middle = (values[1:] + values[:-1]) / 2
+    edges = np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
+    return edges if variable["scale"] == "linear" else np.exp(edges)
+
+
+def _runs(line: np.ndarray) -> list[tuple[int, int]]:
+    """Where a row of truth values is true: first and one past the last, for each stretch."""
+    steps = np.flatnonzero(np.diff(np.concatenate([[0], line.astype(int), [0]])))
+    return list(zip(steps[::2].tolist(), steps[1::2].tolist(), strict=True))

@@ -11,10 +11,11 @@ from dtlib.collectives import bounds, check
 from dtlib.collectives.cost import round_times
 from dtlib.collectives.schedule import Schedule
 from dtlib.explore.controls import Task
+from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.foundations.units import format_quantity
 
-MOST_RANKS, MOST_BREAKABLE = 16, 256
+MOST_RANKS, MOST_BREAKABLE, MOST_DRAWN = 16, 256, 64
 
 
 class Collective(NamedTuple):
@@ -99,13 +100,18 @@ class Stepper(Widget):
                 f"<td>{count}</td><td>{time}</td><td>{busiest}</td></tr>"
             )
         schedule = next(iter(self._schedules.values()))
-        drawing = inline_svg(draw(schedule), alt=str(schedule)) if schedule.P <= 8 else ""
+        drawing = inline_svg(draw(schedule), alt=str(schedule)) if _is_drawable(schedule) else ""
         return (
             f'{drawing}<div class="dt-compare"><table><thead><tr><td></td><th>rounds</th>'
             "<th>time</th><th>sent by the busiest rank</th></tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table></div>"
-            f"<figcaption>{html.escape(self.spec['title'])}.</figcaption>"
+            f"<figcaption>{html.escape(as_sentence(self.spec['title']))}</figcaption>"
         )
+
+
+def _is_drawable(schedule: Schedule) -> bool:
+    """Whether a drawing of all messages would still be read."""
+    return schedule.P <= 8 and schedule.messages() <= MOST_DRAWN
 
 
 def _exported(label: str, schedule: Schedule, n, topology, kind: Collective, breakable) -> dict:
