@@ -29,7 +29,7 @@ def _look(finding: Callable[[], str]) -> str:
     try:
         return finding()
     except Exception as problem:
-        return f"PROBLEM: {problem}"
+        return f"PROBLEM: {' '.join(str(problem).split()) or type(problem).__name__}"
 
 
 def _python() -> str:

@@ -12,7 +12,13 @@ import sys
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
 
-_PRELOADED = ["torch", "torch.distributed", "cloudpickle", "dtlib.runtime.rank_process"]
+_PRELOADED = [
+    "torch",
+    "torch.distributed",
+    "torch._dynamo",  # else the first optimizer imports it, for seconds, in every rank
+    "cloudpickle",
+    "dtlib.runtime.rank_process",
+]
 
 
 def check_platform() -> None:

@@ -7,7 +7,7 @@ from dtlib.runtime import rank_process
 from dtlib.runtime.backend import choose_backend, visible_gpus
 from dtlib.runtime.forkserver import check_platform
 from dtlib.runtime.pool import Pool
-from dtlib.runtime.ranks import PoolRanks, Ranks
+from dtlib.runtime.ranks import PoolRanks, Ranks, check_timeout
 from dtlib.runtime.torchrun import TorchrunRanks, is_torchrun
 
 DEFAULT_RANKS = 4
@@ -43,8 +43,8 @@ def launch(
         Ranks, to be used in a `with` statement or closed by `close`.
 
     Raises:
-        ValueError: n is no positive integer, differs from torchrun's world size, or the backend
-            lacks GPUs.
+        ValueError: n is no positive integer or differs from torchrun's world size, the timeout is
+            not positive, or the backend lacks GPUs.
         RuntimeError: called inside a rank, or on a platform without fork server.
         ModuleNotFoundError: torch is missing.
 
@@ -62,8 +62,7 @@ def launch(
     """
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
         raise ValueError(f"n must be a positive integer, got {n!r}")
-    if not timeout > 0:
-        raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}")
+    check_timeout(timeout)
     if rank_process.current_rank is not None:
         raise RuntimeError(
             f"launch() was called on rank {rank_process.current_rank}; "
@@ -89,9 +88,9 @@ def _warm_pool(n: int, backend: str) -> Pool:
 
 
 def close_pools() -> None:
-    """End all rank processes; the next launch starts new ones."""
-    while _pools:
-        _pools.popitem()[1].close()
+    """End all rank processes; the next launch or call starts new ones."""
+    for pool in _pools.values():
+        pool.close()
 
 
 # multiprocessing waits for its processes at exit: end ours before.

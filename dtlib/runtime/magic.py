@@ -1,8 +1,10 @@
 """`%%ranks`: a notebook cell that runs on every rank."""
 
 import shlex
+import traceback
 from typing import Any
 
+from dtlib.runtime.errors import RanksError
 from dtlib.runtime.launcher import launch
 from dtlib.runtime.ranks import PoolRanks, Ranks
 
@@ -28,8 +30,18 @@ def run_on_ranks(line: str, cell: str, ipython: Any) -> None:
     A cell finds `rank`, `world_size`, `dist`, `torch`, `group` and `device`. What the ranks
     print, and the value of the cell's last line where it has one, is shown in rank order.
     `--push` copies names of the notebook to the ranks first, `--debug` compares what the ranks do
-    before each collective, `--timeout` changes how long ranks may take.
+    before each collective, `--timeout` changes how long ranks may take. A line or cell that
+    cannot run is a RanksError: like all of them, it shows its message and no more.
     """
+    try:
+        _run_on_ranks(line, cell, ipython)
+    except SyntaxError as error:
+        raise RanksError("\n" + "".join(traceback.format_exception_only(error))) from None
+    except (NameError, TypeError, ValueError) as error:
+        raise RanksError(str(error)) from None
+
+
+def _run_on_ranks(line: str, cell: str, ipython: Any) -> None:
     n, options = _parse(line)
     ranks = _ranks_of(n)
     if options["push"]:
@@ -37,7 +49,8 @@ def run_on_ranks(line: str, cell: str, ipython: Any) -> None:
     timeout = options["timeout"]
     if isinstance(ranks, PoolRanks):
         ranks.debug = options["debug"]
-        name = f"<ranks cell {ipython.execution_count}>"
+        # Not execution_count, which some versions of IPython raise before a cell runs.
+        name = f"<ranks cell {len(ipython.user_ns['In']) - 1}>"
         for rank, value in enumerate(ranks.show(cell, name, timeout)):
             if value is not None:
                 print("\n".join(f"[rank {rank}] {text}" for text in value.splitlines()))
@@ -47,7 +60,8 @@ def run_on_ranks(line: str, cell: str, ipython: Any) -> None:
 
 def _ranks_of(n: int | None) -> Ranks:
     if n not in _ranks:
-        _ranks[n] = launch(n)
+        ranks = launch(n)
+        _ranks[n] = _ranks.setdefault(ranks.n, ranks)
     return _ranks[n]
 
 

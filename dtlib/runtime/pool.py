@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from dtlib.runtime.errors import RanksError
 from dtlib.runtime.exchange import Exchange, LogFile, RankHandle
 from dtlib.runtime.forkserver import start_process, start_server
 from dtlib.runtime.messages import Request
@@ -72,8 +73,8 @@ class Pool:
             self._repair()
 
     def forget(self, session: int) -> None:
-        """Close a session: its names go, the ranks stay."""
-        with self._turn():
+        """Close a session: its names go, the ranks stay, and one that has died is no matter."""
+        with self._turn(), contextlib.suppress(RanksError):
             if self._in_step:
                 self._exchange(self._request("forget", session), _SECONDS_TO_START)
 
@@ -148,7 +149,7 @@ class Pool:
             exchange.interrupt()
             self._finish(exchange)
             raise
-        error = judge(exchange, timeout)
+        error = judge(exchange, timeout, request.debug)
         self._finish(exchange)
         if error is not None:
             raise error

@@ -3,6 +3,7 @@
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Real
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +13,12 @@ from dtlib.runtime.messages import pack_call, pack_names
 from dtlib.runtime.pool import Pool
 
 _session_numbers = itertools.count(1)
+
+
+def check_timeout(timeout: float) -> None:
+    """Raise ValueError unless `timeout` is a positive number."""
+    if not (isinstance(timeout, Real) and timeout > 0):
+        raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}")
 
 
 class Ranks(ABC):
@@ -121,6 +128,7 @@ class PoolRanks(Ranks):
         if self._pool is None:
             raise RuntimeError("these ranks are closed: launch() again")
         timeout = self.timeout if timeout is None else timeout
+        check_timeout(timeout)
         try:
             return self._pool.call(action, body, timeout, session=self._session, debug=self.debug)
         except RanksError as error:

@@ -10,18 +10,23 @@ from dtlib.runtime.frames import Frame, format_frames, readers_frames
 from dtlib.runtime.messages import Failure, decode
 
 _LOST = "The ranks start anew at the next call, without the names that their cells had defined."
+_ADVICE = "Do the ranks make the same calls in the same order? With debug=True they compare them."
 _LAST_LINES = 8
 
 
-def judge(exchange: Exchange, timeout: float) -> RanksError | None:
-    """The error of an exchange, or None if every rank has returned a result."""
+def judge(exchange: Exchange, timeout: float, debug: bool = False) -> RanksError | None:
+    """The error of an exchange, or None if every rank has returned a result.
+
+    Deaths come first: they explain the failures of others, and nothing else explains them.
+    """
+    advice = [] if debug else [_ADVICE]
     if exchange.deaths:
-        return ranks_died(exchange.deaths)
+        return ranks_died(exchange.deaths, advice)
     failures = {rank: r.failure for rank, r in exchange.replies.items() if r.failure}
     if failures:
         return rank_failed(failures, all_idle=not exchange.silent)
     if exchange.silent:
-        return ranks_hang(timeout, exchange.stacks(), list(exchange.replies))
+        return ranks_hang(timeout, exchange.stacks(), list(exchange.replies), advice)
     return None
 
 
@@ -51,7 +56,7 @@ def _place(failure: Failure) -> list[tuple[str, int]]:
     return [(frame.file, frame.line) for frame in readers_frames(failure.frames)]
 
 
-def ranks_died(deaths: Mapping[int, Death]) -> RankDied:
+def ranks_died(deaths: Mapping[int, Death], advice: list[str]) -> RankDied:
     """Tell how the lowest dead rank ended, where it was, and what it wrote last."""
     rank = min(deaths)
     death = deaths[rank]
@@ -62,6 +67,8 @@ def ranks_died(deaths: Mapping[int, Death]) -> RankDied:
     tail = death.stderr.strip().splitlines()[-_LAST_LINES:]
     if tail:
         lines += ["its last words on stderr:", *(f"  {line}" for line in tail)]
+    if death.exitcode == -signal.SIGABRT:
+        lines += advice
     return RankDied("\n".join([*lines, _LOST]), rank, death.exitcode, death.stderr)
 
 
@@ -77,7 +84,10 @@ def _manner_of_death(exitcode: int) -> str:
 
 
 def ranks_hang(
-    seconds: float, stacks: Mapping[int, Sequence[Frame]], finished: Sequence[int]
+    seconds: float,
+    stacks: Mapping[int, Sequence[Frame]],
+    finished: Sequence[int],
+    advice: list[str],
 ) -> RankTimeout:
     """Show where each stuck rank is; ranks at the same place are shown once."""
     rest = f" ({name_ranks(finished)} had finished)" if finished else ""
@@ -88,7 +98,7 @@ def ranks_hang(
     for place, ranks in places.items():
         verb = "is" if len(ranks) == 1 else "are"
         lines += [f"{name_ranks(ranks)} {verb} at", *place]
-    return RankTimeout("\n".join([*lines, _LOST]), sorted(stacks))
+    return RankTimeout("\n".join([*lines, *advice, _LOST]), sorted(stacks))
 
 
 def unpack_result(rank: int, packed: bytes) -> Any:

@@ -1,0 +1,135 @@
+"""What a notebook does to its ranks: interrupt them, be killed, restart, end.
+
+One child script plays the notebook. It tells what it sees line by line, and its last line names
+all its processes.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+
+import psutil
+import pytest
+from processes import rank_processes, still_running
+
+from dtlib.runtime import close_pools, launch
+
+NOTEBOOK = """
+import os, sys, time
+from dtlib.runtime import launch
+
+def say(*words):
+    print(*words, flush=True)
+
+ranks = launch(4, timeout=100)
+ranks.cell("kept = rank")
+say("idle")
+try:
+    time.sleep(100)
+except KeyboardInterrupt:
+    say("names", ranks.cell("kept"))
+for hang in ("dist.all_reduce(torch.ones(1)) if rank else None", "import time; time.sleep(1000)"):
+    before = ranks.run(os.getpid)
+    try:
+        say("hanging")
+        ranks.cell(hang)
+    except KeyboardInterrupt:
+        say("interrupted")
+    say("sum", ranks.cell("x = torch.ones(1); dist.all_reduce(x); x.item()"))
+    say("same processes", ranks.run(os.getpid) == before)
+ranks.cell("kept = rank")
+say("directory", ranks._pool._directory)
+launch(2).cell("rank")
+say("ready")
+ranks.cell("if rank == 1: dist.barrier()")
+"""
+
+
+@dataclass
+class Story:
+    """What the child has said, and its processes when it was killed, with those that stayed."""
+
+    lines: list[str]
+    processes: list[psutil.Process]
+    survivors: list[psutil.Process]
+
+
+@pytest.fixture(scope="module")
+def story():
+    child = subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    guard = threading.Timer(60, lambda: os.killpg(child.pid, signal.SIGKILL))
+    guard.start()
+    lines, processes = [], []
+    for line in child.stdout:
+        lines.append(line.strip())
+        if lines[-1] in ("idle", "hanging"):
+            # A terminal, and Jupyter too, signals the whole group: the ranks as well.
+            threading.Timer(0.7, os.killpg, (child.pid, signal.SIGINT)).start()
+        if lines[-1] == "ready":
+            processes = psutil.Process(child.pid).children(recursive=True)
+            child.kill()
+            break
+    guard.cancel()
+    survivors = still_running(processes)
+    for process in survivors:
+        process.kill()
+    child.stdout.close()
+    child.wait()
+    return Story(lines, processes, survivors)
+
+
+def test_ctrl_c_leaves_idle_ranks_and_their_names_alone(story):
+    assert story.lines[:2] == ["idle", "names [0, 1, 2, 3]"]
+
+
+def test_ctrl_c_during_a_hang_reaches_the_reader_and_the_ranks_work_again(story):
+    told = [line for line in story.lines if line.split()[0] in ("hanging", "interrupted", "sum")]
+    assert told == ["hanging", "interrupted", "sum [4.0, 4.0, 4.0, 4.0]"] * 2
+
+
+def test_ctrl_c_replaces_ranks_only_if_they_cannot_be_interrupted(story):
+    """gloo does not listen while it waits; Python code does."""
+    assert [line for line in story.lines if line.startswith("same")] == [
+        "same processes False",
+        "same processes True",
+    ]
+
+
+def test_nothing_is_left_of_a_notebook_that_is_killed(story):
+    assert story.lines[-1] == "ready"
+    assert len(story.processes) >= 4 + 2 + 1  # two pools and the fork server
+    assert story.survivors == []
+
+
+def test_the_files_of_a_killed_notebook_go_too(story):
+    (directory,) = (line.split()[1] for line in story.lines if line.startswith("directory"))
+    assert not os.path.exists(directory)
+
+
+def test_still_running_sees_a_process_that_stays():
+    sleeper = psutil.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+    assert still_running([sleeper], 0.1) == [sleeper]
+    sleeper.kill()
+    assert still_running([sleeper]) == []
+    sleeper.wait()
+
+
+def test_ranks_work_after_their_processes_were_ended():
+    with launch(2) as ranks:
+        before = set(ranks.run(os.getpid))
+        assert before <= rank_processes()
+        close_pools()
+        assert rank_processes() == set()
+        after = set(ranks.run(os.getpid))
+        assert rank_processes() == after
+        assert not after & before
+        close_pools()
+        assert rank_processes() == set()
