@@ -41,7 +41,10 @@
   function moduleOf(text) {
     if (!modules.has(text)) {
       const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-      modules.set(text, import(address).then((module) => module.default));
+      modules.set(
+        text,
+        import(address).then((module) => module.default),
+      );
     }
     return modules.get(text);
   }
@@ -84,7 +87,10 @@
 
   async function start() {
     const read = (node) => JSON.parse(node.textContent);
-    const states = Object.assign({}, ...[...document.querySelectorAll(STATE)].map((n) => read(n).state));
+    const states = Object.assign(
+      {},
+      ...[...document.querySelectorAll(STATE)].map((n) => read(n).state),
+    );
     const views = [...document.querySelectorAll(VIEW)];
     await Promise.all(
       views.map((view) => show(view, states[read(view).model_id]).catch((e) => failed(view, e))),

@@ -10,7 +10,11 @@
   let leaving = 0;
 
   function build() {
-    tip = Object.assign(document.createElement("div"), { id: "dt-tip", className: "dt-tip", hidden: true });
+    tip = Object.assign(document.createElement("div"), {
+      id: "dt-tip",
+      className: "dt-tip",
+      hidden: true,
+    });
     tip.setAttribute("role", "tooltip");
     tip.addEventListener("pointerenter", () => clearTimeout(leaving));
     tip.addEventListener("pointerleave", leave);
@@ -68,7 +72,10 @@
       number.setAttribute("role", "button");
       number.setAttribute("aria-expanded", "false");
       number.tabIndex = 0;
-      number.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && open(number));
+      number.addEventListener(
+        "pointerenter",
+        (event) => event.pointerType === "mouse" && open(number),
+      );
       number.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && leave());
       number.addEventListener("focus", () => open(number));
       number.addEventListener("blur", close);
@@ -81,7 +88,9 @@
         }
       });
     }
-    addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
+    addEventListener("keydown", (event) => {
+      if (event.key === "Escape") close();
+    });
     addEventListener("resize", close);
   }
 

@@ -14,6 +14,7 @@ class Bet(Widget):
     """A question and a line to bet on; see `bet`."""
 
     _esm = script("quantities.js", "page.js", "bet.js")
+    _css = script("widget.css", "bet.css")
 
     def _figure(self) -> str:
         unit = f" (in {html.escape(self.spec['unit'])})" if self.spec["unit"] else ""
@@ -27,6 +28,7 @@ class Answer(Widget):
     """The answer to a bet, beside what the reader bet; see `answer`."""
 
     _esm = script("quantities.js", "page.js", "bet.js")
+    _css = script("widget.css", "bet.css")
 
     def _figure(self) -> str:
         return f"<p><strong>The answer: {html.escape(self.spec['answer_text'])}</strong></p>"

@@ -41,6 +41,7 @@ class Explorer(Widget):
     """
 
     _esm = script("quantities.js", "page.js", "formulas.js", "explorer.js")
+    _css = script("widget.css", "plot.css")
 
     def __init__(
         self,

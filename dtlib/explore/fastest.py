@@ -32,6 +32,7 @@ class Fastest(Widget):
     """
 
     _esm = script("quantities.js", "page.js", "formulas.js", "fastest.js")
+    _css = script("widget.css", "plot.css")
 
     def __init__(
         self,

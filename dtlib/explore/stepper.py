@@ -47,7 +47,8 @@ class Stepper(Widget):
     Raises ValueError for another collective, too many ranks, or a task that cannot be met.
     """
 
-    _esm = script("quantities.js", "page.js", "dataflow.js", "stepper.js")
+    _esm = script("quantities.js", "page.js", "dataflow.js", "stepper_figure.js", "stepper.js")
+    _css = script("widget.css", "stepper.css")
 
     def __init__(
         self,

@@ -26,11 +26,13 @@ function playSchedule({ start, rounds }, dropped = null) {
 
 const sameCounts = (a, b) => a.every((count, k) => count === b[k]);
 
-// The cells that end wrong: [rank, chunk] where the last state differs from the goal, if it matters.
+// The cells that end wrong: [rank, chunk] where the last state differs from the goal.
 function wrongCells(last, goal, wanted) {
   return goal.flatMap((row, rank) =>
     row.flatMap((counts, chunk) =>
-      wanted[rank][chunk] && !sameCounts(last[rank][chunk], counts) ? [[rank, chunk]] : []));
+      wanted[rank][chunk] && !sameCounts(last[rank][chunk], counts) ? [[rank, chunk]] : [],
+    ),
+  );
 }
 
 // Chunks that each rank has sent after `done` rounds.
@@ -39,7 +41,8 @@ function chunksSent({ P, rounds }, done, dropped = null) {
   rounds.slice(0, done).forEach((round, t) =>
     round.forEach(([src, , , , count], i) => {
       if (!(dropped && dropped[0] === t && dropped[1] === i)) sent[src] += count;
-    }));
+    }),
+  );
   return sent;
 }
 

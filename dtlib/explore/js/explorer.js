@@ -1,7 +1,8 @@
 // Curves over one variable: sliders, a probe on the axis, and the formulas with live numbers.
 
-const HINT = "Drag in the figure, or Tab to the probe and the sliders and use the arrow keys; "
-  + "Page Up and Page Down make larger steps.";
+const HINT =
+  "Drag in the figure, or Tab to the probe and the sliders and use the arrow keys; " +
+  "Page Up and Page Down make larger steps.";
 const WIDE = 560;
 
 function render({ model: { get }, el }) {
@@ -19,12 +20,24 @@ function render({ model: { get }, el }) {
 
   const page = frame(el, { title: spec.title, hint: HINT, task: spec.task, reset });
   const probe = h("input", {
-    type: "range", class: "dt-probe", min: 0, max: x.values.length - 1, step: 1, value: x.index,
+    type: "range",
+    class: "dt-probe",
+    min: 0,
+    max: x.values.length - 1,
+    step: 1,
+    value: x.index,
     "aria-label": `Probe: ${x.label}, ${x.plain}`,
-    oninput: () => { state[x.name] = x.values[probe.value]; update(); },
+    oninput: () => {
+      state[x.name] = x.values[probe.value];
+      update();
+    },
   });
   const sliders = spec.sliders.map((c) =>
-    slider(c, (value) => { state[c.name] = value; update(); }));
+    slider(c, (value) => {
+      state[c.name] = value;
+      update();
+    }),
+  );
   page.controls.append(...sliders.map((control) => control.element));
   const rows = formulaRows(page, model);
 
@@ -32,7 +45,10 @@ function render({ model: { get }, el }) {
   const svg = s("svg", { class: "dt-plot", role: "img" });
   page.stage.append(probe, svg);
   const clip = uniqueId("clip");
-  const stop = whenSized(page.stage, (now) => { width = now; draw(); });
+  const stop = whenSized(page.stage, (now) => {
+    width = now;
+    draw();
+  });
 
   function reset() {
     model.restore();
@@ -55,10 +71,11 @@ function render({ model: { get }, el }) {
     const found = curves.map((c) => [c.label, valueAt(c.at)]).sort((a, b) => a[1] - b[1]);
     const values = found.map(([label, v]) => `${label} ${formatQuantity(v, y.unit, 3)}`).join(", ");
     const [least, most] = [found[0], found[found.length - 1]];
+    const said = `At ${model.where()}: ${values}.`;
+    if (found.length === 1 || !(least[1] > 0)) return said;
     const ratio = `${formatQuantity(most[1] / least[1], "", 3)} times`;
-    const compared = found.length > 1 && least[1] > 0
-      ? ` ${sentence(most[0])} ${y.unit === "s" ? `takes ${ratio} as long as` : `is ${ratio}`} ${least[0]}.` : "";
-    return `At ${model.where()}: ${values}.${compared}`;
+    const more = y.unit === "s" ? `takes ${ratio} as long as` : `is ${ratio}`;
+    return `${said} ${sentence(most[0])} ${more} ${least[0]}.`;
   }
 
   function plotBox() {
@@ -78,23 +95,44 @@ function render({ model: { get }, el }) {
     const path = (values) => pathOf(samples.map(xs), values.map(up));
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("height", height);
-    svg.setAttribute("aria-label",
-      `${y.label} against ${x.label}: ${curves.map((c) => c.label).join(", ")}.`);
+    svg.setAttribute(
+      "aria-label",
+      `${y.label} against ${x.label}: ${curves.map((c) => c.label).join(", ")}.`,
+    );
     const guideLines = guides.map((g) => samples.map((at) => valueAt(g.at, at)));
-    svg.replaceChildren(...[
-      s("defs", {}, s("clipPath", { id: clip }, s("rect", {
-        x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top,
-      }))),
-      axes(box, xs, up),
-      s("g", { "clip-path": `url(#${clip})` },
-        guideLines.map((values) => s("path", { class: "dt-guide", d: path(values) })),
-        curves.map((c, i) =>
-          s("path", { class: `dt-curve dt-c${i}`, "data-key": c.key, d: path(lines[i]) }))),
-      guides.map((g, i) => guideLabel(g, guideLines[i], box, up)),
-      marks.map((m) => markLine(m, box, xs, up)),
-      endLabels(box, lines, up),
-      probeLine(box, xs, up),
-    ].flat(Infinity).filter(Boolean));
+    svg.replaceChildren(
+      ...[
+        s(
+          "defs",
+          {},
+          s(
+            "clipPath",
+            { id: clip },
+            s("rect", {
+              x: box.left,
+              y: box.top,
+              width: box.right - box.left,
+              height: box.bottom - box.top,
+            }),
+          ),
+        ),
+        axes(box, xs, up),
+        s(
+          "g",
+          { "clip-path": `url(#${clip})` },
+          guideLines.map((values) => s("path", { class: "dt-guide", d: path(values) })),
+          curves.map((c, i) =>
+            s("path", { class: `dt-curve dt-c${i}`, "data-key": c.key, d: path(lines[i]) }),
+          ),
+        ),
+        guides.map((g, i) => guideLabel(g, guideLines[i], box, up)),
+        marks.map((m) => markLine(m, box, xs, up)),
+        endLabels(box, lines, up),
+        probeLine(box, xs, up),
+      ]
+        .flat(Infinity)
+        .filter(Boolean),
+    );
     rows.highlightAgain();
   }
 
@@ -102,7 +140,8 @@ function render({ model: { get }, el }) {
     if (x.scale === "powers of two") return x.values;
     const count = Math.round((box.right - box.left) / 3);
     const even = Array.from({ length: count + 1 }, (_, i) =>
-      xs.invert(box.left + (i * (box.right - box.left)) / count));
+      xs.invert(box.left + (i * (box.right - box.left)) / count),
+    );
     const inner = marks.map((m) => valueAt(m.at)).filter((v) => v > first && v < last);
     return [...even, ...inner].sort((a, b) => a - b);
   }
@@ -118,20 +157,33 @@ function render({ model: { get }, el }) {
   function axes(box, xs, up) {
     const below = ticks(first, last, x.scale, (box.right - box.left) / 64);
     const beside = ticks(...range, y.scale, (box.bottom - box.top) / 34);
-    return s("g", { class: "dt-axes" },
+    return s(
+      "g",
+      { class: "dt-axes" },
       beside.map((v) => [
         s("line", { class: "dt-grid", x1: box.left, x2: box.right, y1: up(v), y2: up(v) }),
-        s("text", { x: box.left - 8, y: up(v) + 4, "text-anchor": "end" }, formatQuantity(v, y.unit)),
+        s(
+          "text",
+          { x: box.left - 8, y: up(v) + 4, "text-anchor": "end" },
+          formatQuantity(v, y.unit),
+        ),
       ]),
       s("line", { class: "dt-axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
       below.map((v) => [
         s("line", { class: "dt-axis", x1: xs(v), x2: xs(v), y1: box.bottom, y2: box.bottom + 5 }),
-        s("text", { x: xs(v), y: box.bottom + 28, "text-anchor": "middle" },
-          formatQuantity(v, x.unit)),
+        s(
+          "text",
+          { x: xs(v), y: box.bottom + 28, "text-anchor": "middle" },
+          formatQuantity(v, x.unit),
+        ),
       ]),
       s("text", { class: "dt-axis-title", x: 4, y: 16 }, y.label),
-      s("text", { class: "dt-axis-title", x: box.right, y: box.bottom + 49, "text-anchor": "end" },
-        `${x.label} ${x.plain} →`));
+      s(
+        "text",
+        { class: "dt-axis-title", x: box.right, y: box.bottom + 49, "text-anchor": "end" },
+        `${x.label} ${x.plain} →`,
+      ),
+    );
   }
 
   function guideLabel(guide, values, box, up) {
@@ -149,71 +201,124 @@ function render({ model: { get }, el }) {
     const size = 12 + 6.8 * Math.max(...text.map((line) => line.length));
     const tall = 16 * text.length;
     const corners = [1, -1].flatMap((side) =>
-      [box.bottom - tall - 6, box.top + 2].map((top) => ({ side, top })));
+      [box.bottom - tall - 6, box.top + 2].map((top) => ({ side, top })),
+    );
     const probed = (xs(state[x.name]) - px) / size;
-    const crossed = ({ side, top }) => (probed * side > 0 && probed * side < 1.1) || [0.02, 0.25, 0.5, 0.75, 1].some((part) => {
-      const edge = px + side * size * part;
-      if (edge < box.left || edge > box.right) return true;
-      return curves.some((c) => {
-        const py = up(valueAt(c.at, xs.invert(edge)));
-        return py > top - 4 && py < top + tall + 4;
+    const crossed = ({ side, top }) =>
+      (probed * side > 0 && probed * side < 1.1) ||
+      [0.02, 0.25, 0.5, 0.75, 1].some((part) => {
+        const edge = px + side * size * part;
+        if (edge < box.left || edge > box.right) return true;
+        return curves.some((c) => {
+          const py = up(valueAt(c.at, xs.invert(edge)));
+          return py > top - 4 && py < top + tall + 4;
+        });
       });
-    });
-    const { side, top } = corners.find((corner) => !crossed(corner)) ?? corners[px > width / 2 ? 3 : 1];
-    return s("g", { class: "dt-mark" },
+    const { side, top } =
+      corners.find((corner) => !crossed(corner)) ?? corners[px > width / 2 ? 3 : 1];
+    return s(
+      "g",
+      { class: "dt-mark" },
       s("line", { x1: px, x2: px, y1: box.top, y2: box.bottom }),
-      text.map((line, i) => s("text", {
-        class: "dt-halo", x: px + 6 * side, y: top + 13 + 16 * i,
-        "text-anchor": side > 0 ? "start" : "end",
-      }, line)));
+      text.map((line, i) =>
+        s(
+          "text",
+          {
+            class: "dt-halo",
+            x: px + 6 * side,
+            y: top + 13 + 16 * i,
+            "text-anchor": side > 0 ? "start" : "end",
+          },
+          line,
+        ),
+      ),
+    );
   }
 
   // The curves' names at their right ends, moved apart. A narrow figure names them at the probe.
   function endLabels(box, lines, up) {
     if (width < WIDE) return [];
-    const ends = lines.map((line, i) => ({
-      i, at: clamp(up(line[line.length - 1]), box.top, box.bottom),
-    })).sort((a, b) => a.at - b.at);
-    const placed = spread(ends.map(({ at }) => at), 19, box.bottom - 8);
+    const ends = lines
+      .map((line, i) => ({
+        i,
+        at: clamp(up(line[line.length - 1]), box.top, box.bottom),
+      }))
+      .sort((a, b) => a.at - b.at);
+    const placed = spread(
+      ends.map(({ at }) => at),
+      19,
+      box.bottom - 8,
+    );
     return ends.map(({ i, at }, k) =>
-      s("g", { class: `dt-label dt-c${i}`, "data-key": curves[i].key },
-        s("path", { class: "dt-leader", d: `M${box.right + 2} ${at}L${box.right + 10} ${placed[k]}` }),
-        s("text", { x: box.right + 14, y: placed[k] + 4 }, curves[i].label)));
+      s(
+        "g",
+        { class: `dt-label dt-c${i}`, "data-key": curves[i].key },
+        s("path", {
+          class: "dt-leader",
+          d: `M${box.right + 2} ${at}L${box.right + 10} ${placed[k]}`,
+        }),
+        s("text", { x: box.right + 14, y: placed[k] + 4 }, curves[i].label),
+      ),
+    );
   }
 
   // The probe: a line with a dot and the value on every curve, and a handle on the axis.
   function probeLine(box, xs, up) {
     const px = xs(state[x.name]);
-    const dots = curves.map((c, i) => ({ i, value: valueAt(c.at), at: up(valueAt(c.at)) }))
+    const dots = curves
+      .map((c, i) => ({ i, value: valueAt(c.at), at: up(valueAt(c.at)) }))
       .filter(({ at }) => at >= box.top - 1 && at <= box.bottom + 1)
       .sort((a, b) => a.at - b.at);
-    const placed = spread(dots.map(({ at }) => at + 14), 17, box.bottom - 6);
+    const placed = spread(
+      dots.map(({ at }) => at + 14),
+      17,
+      box.bottom - 6,
+    );
     const words = dots.map(({ i, value }) => {
       const name = width < WIDE && curves.length > 1 ? `${curves[i].label} ` : "";
       return name + formatQuantity(value, y.unit, 3);
     });
     const turned = px + 16 + 7.4 * Math.max(0, ...words.map((word) => word.length)) > box.right;
-    return s("g", { class: "dt-probe-line" },
+    return s(
+      "g",
+      { class: "dt-probe-line" },
       s("line", { x1: px, x2: px, y1: box.top - 6, y2: box.bottom }),
       flag(`${x.plain} = ${formatQuantity(state[x.name], x.unit, 3)}`, px, box.top - 28, box),
-      dots.map(({ i, at }, k) => s("g", { class: `dt-point dt-c${i}`, "data-key": curves[i].key },
-        s("circle", { class: "dt-dot", cx: px, cy: at, r: 5 }),
-        s("text", {
-          class: "dt-halo", x: px + (turned ? -10 : 10), y: placed[k] + 4,
-          "text-anchor": turned ? "end" : "start",
-        }, words[k]))),
+      dots.map(({ i, at }, k) =>
+        s(
+          "g",
+          { class: `dt-point dt-c${i}`, "data-key": curves[i].key },
+          s("circle", { class: "dt-dot", cx: px, cy: at, r: 5 }),
+          s(
+            "text",
+            {
+              class: "dt-halo",
+              x: px + (turned ? -10 : 10),
+              y: placed[k] + 4,
+              "text-anchor": turned ? "end" : "start",
+            },
+            words[k],
+          ),
+        ),
+      ),
       s("circle", { class: "dt-handle", cx: px, cy: box.bottom, r: 9 }),
       s("path", {
-        class: "dt-grip", d: `M${px - 2.5} ${box.bottom - 3.5}v7M${px + 2.5} ${box.bottom - 3.5}v7`,
-      }));
+        class: "dt-grip",
+        d: `M${px - 2.5} ${box.bottom - 3.5}v7M${px + 2.5} ${box.bottom - 3.5}v7`,
+      }),
+    );
   }
 
-  onDrag(svg, (px) => {
-    const box = plotBox();
-    probe.value = nearest(x.values, across(box).invert(clamp(px, box.left, box.right)), x.scale);
-    state[x.name] = x.values[probe.value];
-    update();
-  }, () => probe.focus({ preventScroll: true }));
+  onDrag(
+    svg,
+    (px) => {
+      const box = plotBox();
+      probe.value = nearest(x.values, across(box).invert(clamp(px, box.left, box.right)), x.scale);
+      state[x.name] = x.values[probe.value];
+      update();
+    },
+    () => probe.focus({ preventScroll: true }),
+  );
 
   update();
   return stop;

@@ -12,7 +12,8 @@ function append(node, attributes, children) {
   return node;
 }
 
-const h = (tag, attributes, ...children) => append(document.createElement(tag), attributes, children);
+const h = (tag, attributes, ...children) =>
+  append(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) =>
   append(document.createElementNS(SVG, tag), attributes, children);
 
@@ -30,11 +31,14 @@ const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
 function nearest(values, value, scale) {
-  const distance = scale === "linear"
-    ? (v) => Math.abs(v - value)
-    : (v) => Math.abs(Math.log(v) - Math.log(Math.max(value, Number.MIN_VALUE)));
+  const distance =
+    scale === "linear"
+      ? (v) => Math.abs(v - value)
+      : (v) => Math.abs(Math.log(v) - Math.log(Math.max(value, Number.MIN_VALUE)));
   let best = 0;
-  values.forEach((v, i) => { if (distance(v) < distance(values[best])) best = i; });
+  values.forEach((v, i) => {
+    if (distance(v) < distance(values[best])) best = i;
+  });
   return best;
 }
 
@@ -47,18 +51,31 @@ function frame(el, { title, hint, reset, task }) {
     readout: h("div", { class: "dt-readout" }),
     task: task ? taskLine(task) : null,
   };
-  const root = h("div", { class: "dt-widget", role: "group", "aria-label": title },
-    h("div", { class: "dt-head" },
+  const root = h(
+    "div",
+    { class: "dt-widget", role: "group", "aria-label": title },
+    h(
+      "div",
+      { class: "dt-head" },
       h("p", { class: "dt-title" }, title),
-      h("button", { type: "button", class: "dt-button dt-reset", onclick: reset }, "Reset")),
-    parts.task?.element, parts.stage, parts.controls, parts.readout, summary,
-    hint ? h("p", { class: "dt-hint" }, hint) : null);
+      h("button", { type: "button", class: "dt-button dt-reset", onclick: reset }, "Reset"),
+    ),
+    parts.task?.element,
+    parts.stage,
+    parts.controls,
+    parts.readout,
+    summary,
+    hint ? h("p", { class: "dt-hint" }, hint) : null,
+  );
   el.append(root);
   let timer = 0;
   const say = (text) => {
     clearTimeout(timer);
     if (!summary.textContent) summary.textContent = text;
-    else timer = setTimeout(() => { summary.textContent = text; }, 250);
+    else
+      timer = setTimeout(() => {
+        summary.textContent = text;
+      }, 250);
   };
   return { root, say, ...parts };
 }
@@ -66,8 +83,12 @@ function frame(el, { title, hint, reset, task }) {
 function taskLine({ text, found }) {
   const sign = h("span", { class: "dt-task-sign", "aria-hidden": "true" }, "○");
   const answer = h("span", { class: "dt-task-answer", role: "status" });
-  const element = h("p", { class: "dt-task" }, sign,
-    h("span", {}, h("strong", {}, "Try this: "), text, " ", answer));
+  const element = h(
+    "p",
+    { class: "dt-task" },
+    sign,
+    h("span", {}, h("strong", {}, "Try this: "), text, " ", answer),
+  );
   let met = null;
   return {
     element,
@@ -85,19 +106,34 @@ function taskLine({ text, found }) {
 function slider(control, changed) {
   const output = h("span", { class: "dt-value" });
   const input = h("input", {
-    type: "range", class: "dt-range", min: 0, max: control.values.length - 1, step: 1,
+    type: "range",
+    class: "dt-range",
+    min: 0,
+    max: control.values.length - 1,
+    step: 1,
     "aria-label": `${control.label}, ${control.plain}`,
   });
-  const element = h("label", { class: "dt-slider" },
-    h("span", { class: "dt-slider-name" }, control.label, " ", math(control.symbol)), output, input);
+  const element = h(
+    "label",
+    { class: "dt-slider" },
+    h("span", { class: "dt-slider-name" }, control.label, " ", math(control.symbol)),
+    output,
+    input,
+  );
   const show = () => {
     const text = formatQuantity(control.values[input.value], control.unit, 3);
     output.textContent = text;
     input.setAttribute("aria-valuetext", text);
     input.style.setProperty("--dt-fill", input.value / (control.values.length - 1));
   };
-  input.addEventListener("input", () => { show(); changed(control.values[input.value]); });
-  const set = (index) => { input.value = index; show(); };
+  input.addEventListener("input", () => {
+    show();
+    changed(control.values[input.value]);
+  });
+  const set = (index) => {
+    input.value = index;
+    show();
+  };
   set(control.index);
   return { element, input, set };
 }
@@ -126,7 +162,11 @@ function substitution(body, parts) {
 function watchOverflow(node, name) {
   const update = () => {
     const wide = node.scrollWidth > node.clientWidth + 1;
-    for (const [key, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", name]]) {
+    for (const [key, value] of [
+      ["tabindex", "0"],
+      ["role", "group"],
+      ["aria-label", name],
+    ]) {
       if (wide) node.setAttribute(key, value);
       else node.removeAttribute(key);
     }
@@ -148,9 +188,8 @@ function whenSized(node, draw) {
 
 // From values to pixels and back.
 function scaleOf(low, high, scale, from, to) {
-  const [turn, back] = scale === "linear"
-    ? [(v) => v, (v) => v]
-    : [(v) => (v > 0 ? Math.log(v) : -1e3), Math.exp];
+  const [turn, back] =
+    scale === "linear" ? [(v) => v, (v) => v] : [(v) => (v > 0 ? Math.log(v) : -1e3), Math.exp];
   const [a, b] = [turn(low), turn(high)];
   const place = (v) => from + ((turn(v) - a) / (b - a)) * (to - from);
   place.invert = (px) => back(a + ((px - from) / (to - from)) * (b - a));
@@ -161,7 +200,10 @@ function pathOf(px, py) {
   let pen = "M";
   let d = "";
   px.forEach((at, i) => {
-    if (!Number.isFinite(py[i])) { pen = "M"; return; }
+    if (!Number.isFinite(py[i])) {
+      pen = "M";
+      return;
+    }
     d += `${pen}${at.toFixed(1)} ${clamp(py[i], -1e4, 1e4).toFixed(1)}`;
     pen = "L";
   });
@@ -174,7 +216,10 @@ function spread(wanted, gap, high) {
   for (let round = 0; round < 60; round++) {
     for (let i = 1; i < placed.length; i++) {
       const lack = gap - (placed[i] - placed[i - 1]);
-      if (lack > 0) { placed[i - 1] -= lack / 2; placed[i] += lack / 2; }
+      if (lack > 0) {
+        placed[i - 1] -= lack / 2;
+        placed[i] += lack / 2;
+      }
     }
   }
   const beyond = Math.max(0, placed[placed.length - 1] - high);
@@ -205,9 +250,13 @@ function onDrag(svg, move, start) {
     start();
     follow(event);
   });
-  svg.addEventListener("pointermove", (event) => { if (down) follow(event); });
+  svg.addEventListener("pointermove", (event) => {
+    if (down) follow(event);
+  });
   for (const end of ["pointerup", "pointercancel"]) {
-    svg.addEventListener(end, () => { down = false; });
+    svg.addEventListener(end, () => {
+      down = false;
+    });
   }
 }
 

@@ -2,20 +2,34 @@
 
 const PREFIXES = ["", "K", "M", "G", "T", "P", "E"];
 const ladder = (unit, prefixes) => prefixes.map((prefix, i) => [prefix + unit, 1000 ** i]);
-const TIME = [["ns", 1e-9], ["µs", 1e-6], ["ms", 1e-3], ["s", 1], ["min", 60], ["h", 3600],
-  ["d", 86400], ["years", 365.25 * 86400]];
+const TIME = [
+  ["ns", 1e-9],
+  ["µs", 1e-6],
+  ["ms", 1e-3],
+  ["s", 1],
+  ["min", 60],
+  ["h", 3600],
+  ["d", 86400],
+  ["years", 365.25 * 86400],
+];
 const LADDERS = {
-  "s": TIME,
-  "s/B": [["ps/B", 1e-12], ["ns/B", 1e-9], ["us/B", 1e-6], ["s/B", 1]],
-  "B": ladder("B", PREFIXES),
+  s: TIME,
+  "s/B": [
+    ["ps/B", 1e-12],
+    ["ns/B", 1e-9],
+    ["us/B", 1e-6],
+    ["s/B", 1],
+  ],
+  B: ladder("B", PREFIXES),
   "B/s": ladder("B/s", PREFIXES),
-  "FLOP": ladder("FLOP", [...PREFIXES, "Z", "Y"]),
+  FLOP: ladder("FLOP", [...PREFIXES, "Z", "Y"]),
   "FLOP/s": ladder("FLOP/s", PREFIXES),
 };
 const SIZES = Object.fromEntries([
   ...Object.values(LADDERS).flat(),
   ...["Ki", "Mi", "Gi", "Ti"].map((prefix, i) => [`${prefix}B`, 1024 ** (i + 1)]),
-  ["us", 1e-6], ["%", 0.01],
+  ["us", 1e-6],
+  ["%", 0.01],
 ]);
 const LATE = new Set(["min", "h", "d", "years"]);
 
@@ -44,7 +58,7 @@ const decimals = (number, digits) =>
 function fixed(number, places) {
   const scaled = Math.abs(number) * 10 ** places;
   const tie = scaled % 1 === 0.5 && Number.isInteger(number * 2 ** (places + 1));
-  const even = 2 * Math.round(scaled / 2) / 10 ** places;
+  const even = (2 * Math.round(scaled / 2)) / 10 ** places;
   return (tie ? Math.sign(number) * even : number).toFixed(places);
 }
 
@@ -91,6 +105,7 @@ function linearTicks(low, high, most) {
   const unit = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((s) => s * unit).find((s) => s >= rough);
   const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++) found.push(k * step);
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++)
+    found.push(k * step);
   return found;
 }
