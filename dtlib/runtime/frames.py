@@ -54,14 +54,28 @@ def frames_of(error: BaseException) -> list[Frame]:
 
 
 def frames_of_dump(dump: str) -> list[Frame]:
-    """The frames that `faulthandler` wrote, outermost first.
+    """The frames that `faulthandler` wrote, outermost first, of the thread with most of them.
 
-    >>> frames_of_dump('Stack:\\n  File "b.py", line 2 in g\\n  File "a.py", line 9 in <module>\\n')
+    A library may abort in a thread of its own; the reader's code runs in the deepest thread.
+
+    >>> frames_of_dump('''Thread 0x1 (most recent call first):
+    ...   File "b.py", line 2 in g
+    ...   File "a.py", line 9 in <module>
+    ... Thread 0x2 (most recent call first):
+    ...   File "c.py", line 7 in watch
+    ... ''')
     [Frame(file='a.py', line=9, function='<module>', text=''),
      Frame(file='b.py', line=2, function='g', text='')]
     """
-    matches = [match for match in map(_STACK_LINE.match, dump.splitlines()) if match]
-    return [Frame(m["file"], int(m["line"]), m["function"]) for m in reversed(matches)]
+    threads: list[list[Frame]] = [[]]
+    for line in dump.splitlines():
+        match = _STACK_LINE.match(line)
+        if match:
+            frame = Frame(match["file"], int(match["line"]), match["function"])
+            threads[-1].insert(0, frame)
+        elif threads[-1]:
+            threads.append([])
+    return max(threads, key=len)
 
 
 def readers_frames(frames: Iterable[Frame]) -> list[Frame]:
@@ -70,7 +84,7 @@ def readers_frames(frames: Iterable[Frame]) -> list[Frame]:
     machinery = [frame.file.startswith(_MACHINERY + os.sep) for frame in frames]
     start = machinery.index(True) if True in machinery else 0
     frames = [frames[index] for index in range(start, len(frames)) if not machinery[index]]
-    own = [index for index, frame in enumerate(frames) if not _is_library(frame.file)]
+    own = [index for index, frame in enumerate(frames) if not is_library(frame.file)]
     if not own:
         return frames[-1:]
     below = frames[own[-1] + 1 :]
@@ -90,7 +104,7 @@ def format_frames(frames: Iterable[Frame]) -> list[str]:
 def _lines(frames: Iterable[Frame]) -> list[str]:
     lines = []
     for frame in frames:
-        if _is_library(frame.file):
+        if is_library(frame.file):
             lines.append(f"  {_place(frame.file)}, in {frame.function}")
             continue
         lines.append(f"  {_place(frame.file)}, line {frame.line}, in {frame.function}")
@@ -100,7 +114,8 @@ def _lines(frames: Iterable[Frame]) -> list[str]:
     return lines
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
+    """Does the file belong to Python or to an installed package other than this one?"""
     if file.startswith(_DTLIB + os.sep):
         return False
     installed = f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file

@@ -67,6 +67,7 @@ class Reply:
 def describe_failure(error: BaseException, time: float) -> Failure:
     """Put an exception into words."""
     text = "".join(traceback.format_exception_only(error)).strip()
+    text = text.removeprefix(f"{type(error).__module__}.")
     lost_peer = isinstance(error, RuntimeError) and any(s in text for s in _SIGNS_OF_A_LOST_PEER)
     return Failure(
         error=text,

@@ -20,6 +20,7 @@ from typing import Any
 from dtlib.runtime.backend import take_device
 from dtlib.runtime.fingerprint import checked_collectives
 from dtlib.runtime.messages import Reply, Request, decode, describe_failure, encode, pack_result
+from dtlib.runtime.modules import ModuleWatch
 from dtlib.runtime.process_group import join_group, leave_group, process_groups
 from dtlib.runtime.session import Session, TorchSettings, run_cell
 
@@ -70,9 +71,9 @@ def _send_output_to(directory: Path, rank: int) -> None:
         )
         setattr(sys, kind, stream)
     stacks = open(directory / f"stack{rank}", "a")  # noqa: SIM115
-    faulthandler.enable(stacks, all_threads=False)
+    faulthandler.enable(stacks)
     # Runs in C, so it also answers while the rank blocks inside a collective.
-    faulthandler.register(signal.SIGUSR1, stacks, all_threads=False)
+    faulthandler.register(signal.SIGUSR1, stacks)
 
 
 class RankProcess:
@@ -89,6 +90,7 @@ class RankProcess:
         torch.set_num_threads(1)
         self.device = take_device(backend, rank)
         self._fresh_settings = TorchSettings.current()
+        self._modules = ModuleWatch()
         self._sessions: dict[int, Session] = {}
         self._current: Session | None = None
         self._interruptible = False
@@ -171,6 +173,7 @@ class RankProcess:
 
     def _enter(self, number: int) -> Session:
         if number not in self._sessions:
+            self._modules.forget_edited()
             self._sessions[number] = Session(self.device, self._fresh_settings)
         session = self._sessions[number]
         if session is not self._current:
