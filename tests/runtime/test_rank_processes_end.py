@@ -65,14 +65,14 @@ def story():
         text=True,
         start_new_session=True,
     )
-    guard = threading.Timer(60, lambda: os.killpg(child.pid, signal.SIGKILL))
+    guard = threading.Timer(300, lambda: os.killpg(child.pid, signal.SIGKILL))
     guard.start()
     lines, processes = [], []
     for line in child.stdout:
         lines.append(line.strip())
         if lines[-1] in ("idle", "hanging"):
             # A terminal, and Jupyter too, signals the whole group: the ranks as well.
-            threading.Timer(0.7, os.killpg, (child.pid, signal.SIGINT)).start()
+            threading.Timer(1.5, os.killpg, (child.pid, signal.SIGINT)).start()
         if lines[-1] == "ready":
             processes = psutil.Process(child.pid).children(recursive=True)
             child.kill()

@@ -40,7 +40,7 @@ def test_under_torchrun_launch_joins_and_run_returns_the_result_of_this_rank(tmp
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     script = [str(tmp_path / "script.py"), str(tmp_path / "said")]
     done = subprocess.run(
-        [*torchrun, "--nproc-per-node=2", *script], capture_output=True, text=True, timeout=120
+        [*torchrun, "--nproc-per-node=2", *script], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     for rank in range(2):
