@@ -156,7 +156,8 @@ def chapter_header(number: str) -> Output:
         ("Executed with", executed.replace("python", "Python").replace("numpy", "NumPy")),
     ]
     items = "".join(
-        f'<div class="dt-fact"><dt>{title}</dt> <dd>{html.escape(text)}</dd></div>\n'
+        f'<div class="dt-fact dt-{title.split()[0].lower()}">'
+        f"<dt>{title}</dt> <dd>{html.escape(text)}</dd></div>\n"
         for title, text in facts
     )
     text = "\n".join(f"{title}: {text}" for title, text in facts)

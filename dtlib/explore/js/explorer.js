@@ -5,8 +5,8 @@ const HINT =
   "Page Up and Page Down make larger steps.";
 const WIDE = 560;
 
-function render({ model: { get }, el }) {
-  const spec = get("spec");
+function render({ model: widget, el }) {
+  const spec = widget.get("spec");
   const { x, y } = spec;
   const model = formulaModel(spec, [x, ...spec.sliders]);
   const { state, curves } = model;

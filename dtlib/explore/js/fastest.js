@@ -5,8 +5,8 @@ const HINT =
   "Where a colour is pale, the next one is nearly as good: within 1.1 times, within 2 times.";
 const CLOSE = [1.1, 2];
 
-function render({ model: { get }, el }) {
-  const spec = get("spec");
+function render({ model: widget, el }) {
+  const spec = widget.get("spec");
   const [x, y] = [spec.x, spec.vertical];
   const model = formulaModel(spec, [x, y, ...spec.sliders]);
   const { state, curves } = model;
@@ -218,18 +218,16 @@ function render({ model: { get }, el }) {
         width: box.right - box.left,
         height: box.bottom - box.top,
       }),
-      columns
-        .ticks((box.right - box.left) / 64)
-        .map((v) => [
-          s("line", {
-            class: "dt-axis",
-            x1: columns.place(v),
-            x2: columns.place(v),
-            y1: box.bottom,
-            y2: box.bottom + 5,
-          }),
-          text(columns.place(v), box.bottom + 22, formatQuantity(v, x.unit), "middle"),
-        ]),
+      columns.ticks((box.right - box.left) / 64).map((v) => [
+        s("line", {
+          class: "dt-axis",
+          x1: columns.place(v),
+          x2: columns.place(v),
+          y1: box.bottom,
+          y2: box.bottom + 5,
+        }),
+        text(columns.place(v), box.bottom + 22, formatQuantity(v, x.unit), "middle"),
+      ]),
       lines
         .ticks((box.bottom - box.top) / 26)
         .map((v) => text(box.left - 8, lines.place(v) + 4, formatQuantity(v, y.unit), "end")),
