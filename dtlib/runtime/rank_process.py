@@ -43,7 +43,7 @@ def serve(rank: int, world_size: int, backend: str, directory: str, connection: 
         while True:
             rank_process.answer(connection)
     except (EOFError, OSError):
-        os._exit(0)
+        _leave(directory)
 
 
 def _end_with_the_notebook(directory: str) -> None:
@@ -54,10 +54,15 @@ def _end_with_the_notebook(directory: str) -> None:
 
     def watch() -> None:
         mp.parent_process().join()
-        shutil.rmtree(directory, ignore_errors=True)
-        os._exit(1)
+        _leave(directory)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _leave(directory: str) -> None:
+    """End this process where nobody else is left to clear up."""
+    shutil.rmtree(directory, ignore_errors=True)
+    os._exit(0)
 
 
 def _send_output_to(directory: Path, rank: int) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 
 import psutil
@@ -112,6 +113,17 @@ def test_nothing_is_left_of_a_notebook_that_is_killed(story):
 def test_the_files_of_a_killed_notebook_go_too(story):
     (directory,) = (line.split()[1] for line in story.lines if line.startswith("directory"))
     assert not os.path.exists(directory)
+
+
+def test_a_process_that_ends_without_a_word_leaves_no_files(tmp_path):
+    """Its ranks are idle: nobody interrupts them, they notice."""
+    script = "import os; from dtlib.runtime import launch; ranks = launch(3); os._exit(0)"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], env=environment, timeout=60, check=True)
+    deadline = time.monotonic() + 20
+    while list(tmp_path.glob("dtlib-*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(tmp_path.glob("dtlib-*")) == []
 
 
 def test_still_running_sees_a_process_that_stays():
