@@ -35,6 +35,9 @@ def serve(rank: int, world_size: int, backend: str, directory: str, connection: 
     """Be rank `rank` until the notebook closes the connection or ends."""
     global current_rank
     current_rank = rank
+    # Jupyter kills and interrupts whole process groups. In a group of its own, a rank has the time
+    # to clear up, and hears of Ctrl-C from the notebook.
+    os.setpgrp()
     _end_with_the_notebook(directory)
     _send_output_to(Path(directory), rank)
     rank_process = RankProcess(rank, world_size, backend, Path(directory))
@@ -121,7 +124,7 @@ class RankProcess:
             leave_group()
 
     def on_interrupt(self, *_: Any) -> None:
-        """Heed Ctrl-C once, in the reader's code only: it reaches all processes of a terminal."""
+        """Heed an interrupt once, and in the reader's code only."""
         if self._interruptible:
             self._interruptible = False
             raise KeyboardInterrupt

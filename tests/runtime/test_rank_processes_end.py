@@ -72,7 +72,7 @@ def story():
     for line in child.stdout:
         lines.append(line.strip())
         if lines[-1] in ("idle", "hanging"):
-            # A terminal, and Jupyter too, signals the whole group: the ranks as well.
+            # As a terminal does, and Jupyter.
             threading.Timer(1.5, os.killpg, (child.pid, signal.SIGINT)).start()
         if lines[-1] == "ready":
             processes = psutil.Process(child.pid).children(recursive=True)
@@ -115,11 +115,13 @@ def test_the_files_of_a_killed_notebook_go_too(story):
     assert not os.path.exists(directory)
 
 
-def test_a_process_that_ends_without_a_word_leaves_no_files(tmp_path):
-    """Its ranks are idle: nobody interrupts them, they notice."""
-    script = "import os; from dtlib.runtime import launch; ranks = launch(3); os._exit(0)"
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.killpg(0, 9)"])
+def test_a_process_that_ends_without_a_word_leaves_no_files(tmp_path, end):
+    """Its ranks are idle: nobody interrupts them, they notice. Jupyter kills the whole group."""
+    script = f"import os; from dtlib.runtime import launch; ranks = launch(3); {end}"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", script], env=environment, timeout=60, check=True)
+    command = [sys.executable, "-c", script]
+    subprocess.run(command, env=environment, timeout=60, start_new_session=True)
     deadline = time.monotonic() + 20
     while list(tmp_path.glob("dtlib-*")) and time.monotonic() < deadline:
         time.sleep(0.05)
