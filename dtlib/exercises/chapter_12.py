@@ -189,7 +189,7 @@ def prove_the_ring(answer: Any) -> str:
             raise NotYet(f"{where}: too {many} ranks; each round brings one more")
         if given != {(r - k) % P for k in range(t + 2)}:
             raise NotYet(f"{where}: as many ranks as there should be, but not those")
-    return f"the claim holds in all {len(cases)} rounds of the rings of 2 to 9 ranks"
+    return f"the claim holds for every rank in every round, {len(cases)} cases on 2 to 9 ranks"
 
 
 @grader("ex-n-bytes-at-least")
