@@ -304,7 +304,7 @@ def issue_rate(answer: Any) -> str:
 @grader("ex-design-calibration")
 def design_calibration(answer: Any) -> str:
     function(answer, "calibrate(link)")
-    links = [(0.5, 400), (2, 50), (5, 25), (20, 100), (100, 0.5), (100, 400)]
+    links = [(0.5, 400), (2, 50), (5, 25), (20, 100), (100, 0.5), (100, 400), (50, 2.34), (90, 30)]
     for seed, (alpha_us, beta_gb) in enumerate(links):
         where = f"on link {seed + 1} of {len(links)}"
         alpha, beta = alpha_us * us, beta_gb * GB
@@ -319,7 +319,7 @@ def design_calibration(answer: Any) -> str:
             ) from None
         pair = items(given, f"{where}: (alpha, beta)", 2)
         _judge_fit(*pair, alpha, beta, 0.10, where)
-    return "six links from 0.5 to 100 us and 0.5 to 400 GB/s, within 10 % and 100 ms each"
+    return "eight links from 0.5 to 100 us and 0.5 to 400 GB/s, within 10 % and 100 ms each"
 
 
 @grader("ex-without-the-property")

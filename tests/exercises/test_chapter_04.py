@@ -93,11 +93,11 @@ def one_way(link, n, repetitions=5):
     return median(times)
 
 
-def calibrate(link, first=8, enough=20, method="relative"):
-    samples = [(first, one_way(link, first))]
+def calibrate(link, n=8, enough=5, step=2, method="relative"):
+    samples = [(n, one_way(link, n, repetitions=9))]
     while samples[-1][1] < enough * samples[0][1]:
-        n = 8 * samples[-1][0]
-        samples.append((n, one_way(link, n)))
+        n *= 8 if samples[-1][1] < 2 * samples[0][1] else step
+        samples.append((n, one_way(link, n, repetitions=9)))
     fit = fit_alpha_beta(samples, method=method)
     return fit.alpha, fit.beta
 
@@ -219,6 +219,7 @@ CASES = {
         solution=calibrate,
         wrong=[
             (calibrate_with_sizes(8, 1 * KB, 1 * MB, 1 * GB), "the 100 ms are spent"),
+            (lambda link: calibrate(link, enough=20, step=8), "the 100 ms are spent"),
             (calibrate_with_sizes(8, 64, 512), "beta is|raises ValueError"),
             (lambda link: calibrate(link, enough=2000, method="ordinary"), "alpha is too"),
             (calibrate_with_sizes(1 * MB), "raises ValueError"),
