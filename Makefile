@@ -29,7 +29,7 @@ test: $(VENV)/.test chromium
 	@$(BIN)/python -m book._tools.checks
 
 lab: $(VENV)/.lab
-	@$(BIN)/jupyter lab
+	@$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root)
 
 notebooks: $(VENV)/.test
 	@$(BIN)/python -m book._tools.equations fill
