@@ -77,7 +77,7 @@ class Explorer(Widget):
             "x": variables[0],
             "sliders": variables[1:],
             "fixed": setting.fixed_values(),
-            "curves": [curve(label, f, setting) for label, f in formulas.items()],
+            "curves": [curve(label, f) for label, f in formulas.items()],
             "guides": [{"label": k, "js": f.js()} for k, f in (guides or {}).items()],
             "marks": [mark(label, f) for label, f in (marks or {}).items()],
             "y": {
@@ -185,7 +185,7 @@ class Setting:
         return self.labels.get(name) or NOTATION[name].meaning.split(",")[0]
 
 
-def curve(label: str, formula: Formula, setting: Setting) -> dict:
+def curve(label: str, formula: Formula) -> dict:
     """What the script needs to know of a formula: how to compute it and how to write it."""
     inner = called_formulas(formula)
     places = {NOTATION[name].latex: name for name in formula.parameters}

@@ -63,7 +63,7 @@ class Fastest(Widget):
             "vertical": variables[1],
             "sliders": variables[2:],
             "fixed": setting.fixed_values(),
-            "curves": [curve(label, f, setting) for label, f in formulas.items()],
+            "curves": [curve(label, f) for label, f in formulas.items()],
             "y": {"unit": next(iter(formulas.values())).unit},
             "task": task_spec(task, setting, formulas),
             "word": word,

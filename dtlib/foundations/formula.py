@@ -74,7 +74,7 @@ class Formula:
         self.parameters: tuple[str, ...] = tuple(inspect.signature(function).parameters)
         self._check_names()
         self._names = _namespace(function)
-        self._body = _return_expression(self.name, function)
+        self._body = _return_expression(function)
         self.latex: str = self._typeset(Typesetter(self._as_symbol, self._names))
 
     def __call__(self, *args, **kwargs):
@@ -221,7 +221,7 @@ def _namespace(function: Callable) -> ChainMap:
     return ChainMap(dict(inspect.getclosurevars(function).nonlocals), function.__globals__)
 
 
-def _return_expression(name: str, function: Callable) -> ast.expr:
+def _return_expression(function: Callable) -> ast.expr:
     """The expression that the function returns, the only statement besides its docstring."""
     try:
         source = textwrap.dedent(inspect.getsource(function))
