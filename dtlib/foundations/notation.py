@@ -40,6 +40,7 @@ _MACHINE, _MESSAGE, _RANKS, _WORK = (
     "Ranks and how they are grouped",
     "Work and time",
 )
+_MODEL = "Models"
 _COUNTS = (1, 2, 3, 8, 64, 1000)
 _RATES = (1e9, 5e10, 4.5e11)
 
@@ -72,14 +73,32 @@ _SYMBOLS = (
     Symbol("nics", r"N_\text{nic}", "", "network ports of one node", _RANKS, (1, 2, 8)),
     Symbol("p", "p", "", "pipeline stages", _RANKS, (2, 4, 16)),
     Symbol("m", "m", "", "micro-batches", _RANKS, (1, 8, 96)),
+    Symbol("tp", "t", "", "ranks that share every layer (tensor parallelism)", _RANKS, (2, 8)),
+    Symbol("dp", r"P_\text{dp}", "", "replicas that share the batch (data parallelism)", _RANKS,
+           (2, 64, 1024)),
+    Symbol("layers", r"\ell", "", "layers of the model", _MODEL, (12, 80, 126)),
+    Symbol("hidden", "H", "", "width of the residual stream", _MODEL, (768, 8192, 16384)),
+    Symbol("heads", "A", "", "attention heads", _MODEL, (12, 64, 128)),
+    Symbol("kv_heads", r"A_\text{kv}", "", "attention heads that have keys and values of their own",
+           _MODEL, (1, 8, 64)),
+    Symbol("ffn", r"H_\text{ffn}", "", "inner width of the feed-forward block", _MODEL,
+           (3072, 28672, 53248)),
+    Symbol("vocab", "V", "", "words of the vocabulary", _MODEL, (32000, 50257, 128256)),
+    Symbol("seq", "s", "", "tokens in one sequence", _MODEL, (1024, 4096, 131072)),
+    Symbol("micro_batch", "b", "", "sequences in one micro-batch of one rank", _MODEL, (1, 4, 32)),
+    Symbol("tokens_per_rank", r"\tau", "", "tokens that one rank works on in one step", _MODEL,
+           (2048, 16384, 2**20)),
+    Symbol("element_bytes", "w", "B", "bytes of one number", _MODEL, (1, 2, 4)),
+    Symbol("params", r"\Psi", "", "parameters of the model", _MODEL, (1.24e8, 1.75e11)),
+    Symbol("tokens", "D", "", "tokens that the model is trained on", _MODEL, (1e9, 3e11)),
     Symbol("flops", "W", "FLOP", "arithmetic work", _WORK, (1e6, 1e15)),
     Symbol("bytes", "Q", "B", "bytes that the work moves to and from memory", _WORK, (1e6, 1e11)),
     Symbol("intensity", "I", "FLOP/B", "arithmetic intensity, the work per byte moved", _WORK,
            (0.25, 40, 3e3)),
-    Symbol("params", r"\Psi", "", "parameters of the model", _WORK, (1.24e8, 1.75e11)),
-    Symbol("tokens", "D", "", "tokens that the model is trained on", _WORK, (1e9, 3e11)),
     Symbol("mfu", r"\text{MFU}", "", "share of the peak rate that the model's own arithmetic uses",
            _WORK, (0.05, 0.45, 1)),
+    Symbol("hfu", r"\text{HFU}", "", "the same for all arithmetic that is done, repeats included",
+           _WORK, (0.05, 0.5, 1)),
     Symbol("compute", r"T_1", "s", "time that one rank alone would compute", _WORK, (0.5, 100)),
     Symbol("time", r"T_\text{meas}", "s", "time that was measured", _WORK, (1e-5, 0.25)),
 )  # fmt: skip
