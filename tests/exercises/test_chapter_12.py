@@ -3,7 +3,7 @@
 import inspect
 
 import pytest
-from exercise_cases import Case, solution_passes, stub_fails, wrong_answers_fail
+from exercise_cases import Case, EveryExercise
 
 from dtlib.collectives import (
     Schedule,
@@ -241,19 +241,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("slug", CASES)
-def test_the_solution_passes(slug):
-    solution_passes(slug, CASES[slug])
-
-
-@pytest.mark.parametrize("slug", CASES)
-def test_the_stub_fails(slug):
-    stub_fails(slug, CASES[slug])
-
-
-@pytest.mark.parametrize("slug", CASES)
-def test_wrong_answers_fail_and_learn_why(slug):
-    wrong_answers_fail(slug, CASES[slug])
+class TestEveryExercise(EveryExercise):
+    cases = CASES
 
 
 BUILDERS = [f for f in vars(algorithms).values() if inspect.isfunction(f)]

@@ -1,8 +1,7 @@
 """Every check of the all-reduce lab: the solution passes; the stub, wrong answers, dtlib's fail."""
 
-import pytest
 import torch
-from exercise_cases import Case, solution_passes, stub_fails, wrong_answers_fail
+from exercise_cases import Case, EveryExercise
 
 from dtlib.collectives import execute, ring_all_reduce, ring_reduce_scatter
 from dtlib.exercises import record
@@ -250,19 +249,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("slug", CASES)
-def test_the_solution_passes(slug):
-    solution_passes(slug, CASES[slug])
-
-
-@pytest.mark.parametrize("slug", CASES)
-def test_the_stub_fails(slug):
-    stub_fails(slug, CASES[slug])
-
-
-@pytest.mark.parametrize("slug", CASES)
-def test_wrong_answers_fail_and_learn_why(slug):
-    wrong_answers_fail(slug, CASES[slug])
+class TestEveryExercise(EveryExercise):
+    cases = CASES
 
 
 def test_a_recorded_ring_sends_what_the_librarys_schedule_says():
