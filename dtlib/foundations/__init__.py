@@ -15,6 +15,7 @@ from dtlib.foundations.alpha_beta import (
     pipelined_chain_best_time,
     pipelined_chain_time,
 )
+from dtlib.foundations.economics import young_interval
 from dtlib.foundations.fit import Fit, fit_alpha_beta
 from dtlib.foundations.formula import Formula, FormulaError, formula, formulas
 from dtlib.foundations.hardware import GPU, Cluster, Link, Node, catalog, hardware_table
@@ -102,4 +103,5 @@ __all__ = [
     "training_flops",
     "training_time",
     "us",
+    "young_interval",
 ]

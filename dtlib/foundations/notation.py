@@ -41,6 +41,7 @@ _MACHINE, _MESSAGE, _RANKS, _WORK = (
     "Work and time",
 )
 _MODEL = "Models"
+_MONEY = "Money, energy and failures"
 _COUNTS = (1, 2, 3, 8, 64, 1000)
 _RATES = (1e9, 5e10, 4.5e11)
 
@@ -116,6 +117,12 @@ _SYMBOLS = (
     Symbol("deadline", r"T_\text{max}", "s", "time by which the run must be over", _WORK,
            (8.64e4, 7.776e6)),
     Symbol("time", r"T_\text{meas}", "s", "time that was measured", _WORK, (1e-5, 0.25)),
+    Symbol("interval", r"\tau_\text{c}", "s", "work between two checkpoints", _MONEY,
+           (600, 3600, 2e4)),
+    Symbol("write_time", r"\delta", "s", "time for which writing a checkpoint stops the job",
+           _MONEY, (1, 120, 600)),
+    Symbol("mtbf", r"\mu", "s", "mean time between failures, of one machine or of the whole job",
+           _MONEY, (2e3, 7.2e4, 1e6)),
 )  # fmt: skip
 
 NOTATION: dict[str, Symbol] = {symbol.name: symbol for symbol in _SYMBOLS}

@@ -39,7 +39,7 @@ _NAMES = {
     "ms": ["ms", "milliseconds"],
     "s": ["s", "second", "seconds"],
     "min": ["min", "minute", "minutes"],
-    "h": ["h", "hour", "hours"],
+    "h": ["h", "hour", "hours", "GPU-hours"],
     "d": ["d", "day", "days"],
     "years": ["years", "year"],
     "B": ["B", "byte", "bytes"],
@@ -48,7 +48,13 @@ _NAMES = {
     "KB/s": ["KB/s", "kB/s"],
     "FLOP": ["FLOP", "FLOPs"],
     "FLOP/B": ["FLOP/B", "FLOP/byte"],
+    "USD": ["USD", "dollars", "$"],
+    "USD/h": ["USD/h", "dollars an hour"],
+    "million USD": ["million USD", "million dollars"],
+    "billion USD": ["billion USD", "billion dollars"],
+    "USD/kWh": ["USD/kWh", "dollars per kWh"],
 }
+_JOULES_PER_KWH = 3_600_000
 
 
 def _known_units() -> dict[str, tuple[str, Rational]]:
@@ -65,6 +71,15 @@ def _known_units() -> dict[str, tuple[str, Rational]]:
     for prefix, size in (_DECIMAL | {"Z": 10**21, "Y": 10**24}).items():
         for base in ("FLOP", "FLOP/s", "FLOP/B"):
             units[f"{prefix}{base}"] = (base, size)
+    for word, size in {"": 1, "million ": 10**6, "billion ": 10**9}.items():
+        units[f"{word}USD"] = ("USD", size)
+    units |= {"USD/s": ("USD/s", 1), "USD/h": ("USD/s", Fraction(1, hour))}
+    units |= {"USD/J": ("USD/J", 1), "USD/kWh": ("USD/J", Fraction(1, _JOULES_PER_KWH))}
+    for prefix in ("", "K", "M", "G"):
+        watts = prefix.lower() if prefix == "K" else prefix
+        units[f"{watts}W"] = ("W", _DECIMAL[prefix])
+        units[f"{watts}Wh"] = ("J", hour * _DECIMAL[prefix])
+    units["J"] = ("J", 1)
     return {
         spelling: scale for name, scale in units.items() for spelling in _NAMES.get(name, [name])
     }
@@ -82,6 +97,11 @@ _LADDERS = {
     "FLOP": [f"{prefix}FLOP" for prefix in (*_DECIMAL, "Z", "Y")],
     "FLOP/s": [f"{prefix}FLOP/s" for prefix in _DECIMAL],
     "FLOP/B": ["FLOP/B"],
+    "USD": ["USD", "million USD", "billion USD"],
+    "USD/s": ["USD/h"],
+    "USD/J": ["USD/kWh"],
+    "J": ["J", "Wh", "kWh", "MWh", "GWh"],
+    "W": ["W", "kW", "MW", "GW"],
 }
 _LATE = {"min", "h", "d", "years"}
 _TIGHT = {"", "×", "x"}
@@ -118,7 +138,8 @@ def parse_quantity(text: str) -> Quantity:
     """Read a quantity as a sentence prints it.
 
     Knows times (ns to years), bytes and bytes/s (decimal and binary), bits per second, FLOP and
-    FLOP/s, percent, factors (``7.35×``), counts (``1,024``, ``14 rounds``, ``2.1 million``).
+    FLOP/s, percent, factors (``7.35×``), counts (``1,024``, ``14 rounds``, ``2.1 million``), money
+    (``2.1 million dollars``, ``4 USD/h``), energy (``12 MWh``) and power (``700 W``).
     Raises ValueError for a number or unit that it does not know.
 
     >>> parse_quantity("35 ms")

@@ -24,6 +24,15 @@ const LADDERS = {
   "B/s": ladder("B/s", PREFIXES),
   FLOP: ladder("FLOP", [...PREFIXES, "Z", "Y"]),
   "FLOP/s": ladder("FLOP/s", PREFIXES),
+  USD: [
+    ["USD", 1],
+    ["million USD", 1e6],
+    ["billion USD", 1e9],
+  ],
+  "USD/s": [["USD/h", 1 / 3600]],
+  "USD/J": [["USD/kWh", 1 / 3.6e6]],
+  J: [["J", 1], ...["", "k", "M", "G"].map((prefix, i) => [`${prefix}Wh`, 3600 * 1000 ** i])],
+  W: ladder("W", ["", "k", "M", "G"]),
 };
 const SIZES = Object.fromEntries([
   ...Object.values(LADDERS).flat(),
