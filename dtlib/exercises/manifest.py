@@ -43,7 +43,8 @@ class Exercise:
     @property
     def module(self) -> str:
         """The module that holds the grader."""
-        room = f"lab_{self.lab}" if self.lab else f"chapter_{self.chapter.zfill(2)}"
+        letters = len(self.chapter.lstrip("0123456789"))
+        room = f"lab_{self.lab}" if self.lab else f"chapter_{self.chapter.zfill(2 + letters)}"
         return f"dtlib.exercises.{room.replace('-', '_')}"
 
     def __post_init__(self) -> None:
