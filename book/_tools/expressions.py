@@ -66,9 +66,8 @@ def all_formulas() -> dict[str, Formula]:
 
 
 def _models() -> dict[str, object]:
-    transformer = importlib.import_module("dtlib.foundations.transformer")
-    known = ("TransformerSpec", "published_models")
-    return {name: getattr(transformer, name) for name in known if hasattr(transformer, name)}
+    foundations = importlib.import_module("dtlib.foundations")
+    return {name: getattr(foundations, name) for name in ("TransformerSpec", "published_models")}
 
 
 class Expression:
