@@ -4,6 +4,17 @@ from dtlib.explore.bets import answer, bet
 from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
+from dtlib.explore.sketch import Sketch
 from dtlib.explore.stepper import Stepper
 
-__all__ = ["Control", "Explorer", "Fastest", "Stepper", "Task", "answer", "bet", "between"]
+__all__ = [
+    "Control",
+    "Explorer",
+    "Fastest",
+    "Sketch",
+    "Stepper",
+    "Task",
+    "answer",
+    "bet",
+    "between",
+]

@@ -13,7 +13,7 @@ _made: dict[str, dict] = {}
 class Bet(Widget):
     """A question and a line to bet on; see `bet`."""
 
-    _esm = script("quantities.js", "page.js", "bet.js")
+    _esm = script("quantities.js", "page.js", "storage.js", "bet.js")
     _css = script("widget.css", "bet.css")
 
     def _figure(self) -> str:
@@ -27,7 +27,7 @@ class Bet(Widget):
 class Answer(Widget):
     """The answer to a bet, beside what the reader bet; see `answer`."""
 
-    _esm = script("quantities.js", "page.js", "bet.js")
+    _esm = script("quantities.js", "page.js", "storage.js", "bet.js")
     _css = script("widget.css", "bet.css")
 
     def _figure(self) -> str:

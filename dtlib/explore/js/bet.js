@@ -1,31 +1,6 @@
 // A bet on a logarithmic line, kept in the browser under its key, and its answer further on.
 
 const STEPS = 400;
-const EVENT = "dtlib-bet";
-const MEMORY = (globalThis.dtlibBets ??= {});
-
-// Storage may be missing (a private window, a sandboxed frame): then the page remembers.
-const storage = {
-  read(key) {
-    try {
-      const text = localStorage.getItem(EVENT + ":" + key);
-      return text ? JSON.parse(text) : (MEMORY[key] ?? null);
-    } catch {
-      return MEMORY[key] ?? null;
-    }
-  },
-  write(key, bet) {
-    if (bet) MEMORY[key] = bet;
-    else delete MEMORY[key];
-    try {
-      if (bet) localStorage.setItem(EVENT + ":" + key, JSON.stringify(bet));
-      else localStorage.removeItem(EVENT + ":" + key);
-    } catch {
-      /* the page remembers */
-    }
-    dispatchEvent(new CustomEvent(EVENT, { detail: key }));
-  },
-};
 
 function render({ model, el }) {
   const spec = model.get("spec");
