@@ -16,7 +16,20 @@ from dtlib.foundations.alpha_beta import (
     pipelined_chain_best_time,
     pipelined_chain_time,
 )
-from dtlib.foundations.economics import young_interval
+from dtlib.foundations.economics import (
+    break_even_time,
+    deadline_cost,
+    fewest_ranks,
+    gpu_time,
+    most_ranks,
+    ownership_price,
+    run_cost,
+    run_time,
+    token_cost,
+    training_cost,
+    training_energy,
+    young_interval,
+)
 from dtlib.foundations.fit import Fit, fit_alpha_beta
 from dtlib.foundations.formula import Formula, FormulaError, formula, formulas
 from dtlib.foundations.hardware import GPU, Cluster, Link, Node, catalog, hardware_table
@@ -33,6 +46,13 @@ from dtlib.foundations.intensity import (
     tensor_parallel_intensity,
 )
 from dtlib.foundations.notation import NOTATION, Symbol, notation_table
+from dtlib.foundations.preemption import (
+    failure_multiplier,
+    failure_overhead,
+    gang_mtbf,
+    optimal_interval,
+    retried_time,
+)
 from dtlib.foundations.published import published_models
 from dtlib.foundations.roofline import (
     arithmetic_intensity,
@@ -43,6 +63,18 @@ from dtlib.foundations.roofline import (
     roofline_rate,
     roofline_time,
     serial_rate,
+)
+from dtlib.foundations.speedup import (
+    amdahl_speedup,
+    charged_speedup,
+    check_overlap,
+    fleet_step_time,
+    gustafson_speedup,
+    least_fleet_step_time,
+    most_overlap_time,
+    strong_scaling_efficiency,
+    synchronous_speedup,
+    weak_scaling_efficiency,
 )
 from dtlib.foundations.training import (
     adam_state_bytes,
@@ -55,6 +87,7 @@ from dtlib.foundations.training import (
     training_flops,
     training_time,
 )
+from dtlib.foundations.sheet import Given, Sheet, SheetError, UnitError, line, total
 from dtlib.foundations.transformer import MLA, MoE, TransformerSpec
 from dtlib.foundations.units import (
     GB,
@@ -76,6 +109,16 @@ from dtlib.foundations.units import (
     ms,
     parse_quantity,
     us,
+)
+from dtlib.foundations.walls import (
+    affordable_tokens,
+    exchange_wall_ranks,
+    exchanging_affordable_tokens,
+    exchanging_training_time,
+    gradient_exchange_time,
+    least_devices,
+    memory_wall_params,
+    time_wall_params,
 )
 from dtlib.foundations.weights import Weight
 
@@ -107,26 +150,43 @@ __all__ = [
     "TransformerSpec",
     "Weight",
     "adam_state_bytes",
+    "affordable_tokens",
+    "amdahl_speedup",
     "arithmetic_intensity",
     "attention_flops_share",
     "backward_hiding_tokens",
     "bandwidth_efficiency",
+    "break_even_time",
     "bucketed_step_time",
     "catalog",
     "causal_attention_flops_share",
+    "charged_speedup",
+    "check_overlap",
     "chunked_time",
     "context_parallel_intensity",
     "data_parallel_bytes",
     "data_parallel_intensity",
     "data_parallel_tokens",
     "day",
+    "deadline_cost",
     "dense_params",
     "effective_bandwidth",
+    "exchange_wall_ranks",
+    "exchanging_affordable_tokens",
+    "exchanging_training_time",
     "expert_parallel_intensity",
+    "failure_multiplier",
+    "failure_overhead",
+    "fewest_ranks",
     "fit_alpha_beta",
+    "fleet_step_time",
     "format_quantity",
     "formula",
     "formulas",
+    "gang_mtbf",
+    "gpu_time",
+    "gradient_exchange_time",
+    "gustafson_speedup",
     "half_performance_bytes",
     "hardware_flops_utilisation",
     "hardware_table",
@@ -134,17 +194,24 @@ __all__ = [
     "hour",
     "kept_tensors",
     "layer_activation_bytes",
+    "least_devices",
+    "least_fleet_step_time",
     "loggp_alpha",
     "loggp_beta",
     "loggp_burst_time",
     "loggp_time",
     "matmul_intensity",
+    "memory_wall_params",
     "message_time",
     "minute",
     "model_flops_utilisation",
+    "most_overlap_time",
+    "most_ranks",
     "ms",
     "notation_table",
+    "optimal_interval",
     "overlapped_time",
+    "ownership_price",
     "parse_quantity",
     "ping_pong_time",
     "pipeline_parallel_intensity",
@@ -152,14 +219,24 @@ __all__ = [
     "pipelined_chain_best_time",
     "pipelined_chain_time",
     "published_models",
+    "retried_time",
     "ridge_intensity",
     "roofline_rate",
     "roofline_time",
+    "run_cost",
+    "run_time",
     "serial_rate",
     "sharded_data_parallel_intensity",
+    "strong_scaling_efficiency",
+    "synchronous_speedup",
     "tensor_parallel_intensity",
+    "time_wall_params",
+    "token_cost",
+    "training_cost",
+    "training_energy",
     "training_flops",
     "training_time",
     "us",
+    "weak_scaling_efficiency",
     "young_interval",
 ]

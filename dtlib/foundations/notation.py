@@ -161,6 +161,22 @@ _SYMBOLS = (
            _MONEY, (1, 120, 600)),
     Symbol("mtbf", r"\mu", "s", "mean time between failures, of one machine or of the whole job",
            _MONEY, (2e3, 7.2e4, 1e6)),
+    Symbol("restart_time", "R", "s", "time from a failure until the job works again", _MONEY,
+           (30, 600)),
+    Symbol("price", r"c_\text{GPU}", "USD/s", "price of one GPU", _MONEY, (4e-4, 1.1e-3)),
+    Symbol("budget", r"C_\text{max}", "USD", "money that the run may cost", _MONEY, (5e4, 1e7)),
+    Symbol("purchase", r"C_\text{buy}", "USD",
+           "what a GPU costs to buy, with its share of server and network", _MONEY, (2e4, 5.5e4)),
+    Symbol("running", r"c_\text{run}", "USD/s", "what one hour of a GPU of one's own costs to run",
+           _MONEY, (2e-5, 1.5e-4)),
+    Symbol("lifetime", r"T_\text{life}", "s", "time after which a bought GPU is worth nothing",
+           _MONEY, (9e7, 1.6e8)),
+    Symbol("utilisation", r"\phi", "", "share of its life in which a GPU is used", _MONEY,
+           (0.1, 0.5, 1)),
+    Symbol("power", r"\text{TDP}", "W", "electric power of one GPU at full load", _MONEY,
+           (400, 700, 1000)),
+    Symbol("pue", r"\text{PUE}", "", "power of the whole building over that of its computers",
+           _MONEY, (1, 1.1, 1.5)),
 )  # fmt: skip
 
 NOTATION: dict[str, Symbol] = {symbol.name: symbol for symbol in _SYMBOLS}
