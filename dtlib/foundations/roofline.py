@@ -78,3 +78,86 @@ def roofline_rate(intensity, peak, bandwidth):
     400000000000000.0
     """
     return minimum(peak, intensity * bandwidth)
+
+
+@formula(
+    symbol=r"\text{headroom}",
+    unit="",
+    source="Williams, Waterman and Patterson 2009, read as a ratio",
+    conditions="intensity and bandwidth of the same resource",
+)
+def headroom(intensity, peak, bandwidth):
+    """How many times longer the arithmetic of some work takes than its bytes on one resource.
+
+    Equation: the intensity over the ridge. Above 1 the resource keeps up; below 1 it is waited for.
+    Unlike intensities, headrooms of different resources may stand on one axis.
+    Arguments: `intensity` FLOP per byte, `peak` FLOP/s, `bandwidth` bytes/s. Returns a ratio.
+    Raises ZeroDivisionError for a bandwidth of 0. Source: Williams, Waterman and Patterson 2009.
+
+    >>> headroom(intensity=100, peak=1e15, bandwidth=4e12)
+    0.4
+    """
+    return intensity / ridge_intensity(peak, bandwidth)
+
+
+@formula(
+    symbol=r"F_\text{serial}",
+    unit="FLOP/s",
+    source="the sum of the two times instead of the longer one",
+    conditions="nothing overlaps; arithmetic and traffic each at their full rate",
+)
+def serial_rate(intensity, peak, bandwidth):
+    """The arithmetic rate of work whose bytes move before or after the arithmetic, never beside it.
+
+    Equation: the two times of one FLOP add up, so the rates combine as resistors in parallel do.
+    Arguments: `intensity` FLOP per byte, `peak` FLOP/s, `bandwidth` bytes/s. Returns FLOP/s.
+    Raises ZeroDivisionError for an intensity, a peak or a bandwidth of 0.
+    Source: the roofline with a sum where it has a maximum.
+
+    >>> serial_rate(intensity=2, peak=8.0, bandwidth=4.0)
+    4.0
+    """
+    return 1 / (1 / peak + 1 / (intensity * bandwidth))
+
+
+@formula(
+    symbol=r"T_\omega",
+    unit="s",
+    source="the two extremes of the roofline, and what lies between",
+    conditions="overlap 1 hides as much as there is to hide behind, overlap 0 hides nothing",
+)
+def overlapped_time(computing, comm, overlap_share):
+    """The time of work that computes and moves, when a share of what could overlap does.
+
+    Equation: the sum of both, less the overlap, of which there can be no more than the shorter.
+    Arguments: `computing` and `comm` seconds, `overlap_share` from 0 (sum) to 1 (maximum).
+    Returns seconds. Raises nothing. Source: the two extremes of the roofline.
+
+    >>> [overlapped_time(computing=3, comm=2, overlap_share=w) for w in (0, 0.5, 1)]
+    [5, 4.0, 3]
+    """
+    return computing + comm - overlap_share * minimum(computing, comm)
+
+
+@formula(
+    symbol=r"T_\text{buckets}",
+    unit="s",
+    source="two machines in a row with equal jobs (Johnson 1954)",
+    conditions="k equal buckets, the backward pass twice as long as the forward pass, no latency, "
+    "and a network that takes nothing from the arithmetic",
+)
+def bucketed_step_time(computing, comm, k):
+    """A data-parallel step whose gradients travel in buckets while the backward pass goes on.
+
+    Equation: a third of the computing, then whichever ends last: the whole backward pass and
+    one more bucket, or the first bucket's share of it and the whole traffic.
+    Arguments: `computing` seconds of the forward and backward pass, `comm` seconds of traffic,
+    `k` buckets. Returns seconds. Raises ZeroDivisionError for no bucket.
+    Source: the makespan of two machines in a row with equal jobs (Johnson 1954).
+
+    >>> bucketed_step_time(computing=3, comm=2, k=1)
+    5.0
+    >>> bucketed_step_time(computing=3, comm=2, k=4)
+    3.5
+    """
+    return computing / 3 + maximum(2 * computing / 3 + comm / k, 2 * computing / 3 / k + comm)
