@@ -64,6 +64,7 @@ from dtlib.foundations.roofline import (
     roofline_time,
     serial_rate,
 )
+from dtlib.foundations.sheet import Given, Sheet, SheetError, UnitError, line, total
 from dtlib.foundations.speedup import (
     amdahl_speedup,
     charged_speedup,
@@ -87,7 +88,6 @@ from dtlib.foundations.training import (
     training_flops,
     training_time,
 )
-from dtlib.foundations.sheet import Given, Sheet, SheetError, UnitError, line, total
 from dtlib.foundations.transformer import MLA, MoE, TransformerSpec
 from dtlib.foundations.units import (
     GB,
@@ -138,6 +138,7 @@ __all__ = [
     "FormulaError",
     "Gbit",
     "GiB",
+    "Given",
     "Kept",
     "KiB",
     "Link",
@@ -145,9 +146,12 @@ __all__ = [
     "MoE",
     "Node",
     "Quantity",
+    "Sheet",
+    "SheetError",
     "Symbol",
     "TiB",
     "TransformerSpec",
+    "UnitError",
     "Weight",
     "adam_state_bytes",
     "affordable_tokens",
@@ -196,6 +200,7 @@ __all__ = [
     "layer_activation_bytes",
     "least_devices",
     "least_fleet_step_time",
+    "line",
     "loggp_alpha",
     "loggp_beta",
     "loggp_burst_time",
@@ -232,6 +237,7 @@ __all__ = [
     "tensor_parallel_intensity",
     "time_wall_params",
     "token_cost",
+    "total",
     "training_cost",
     "training_energy",
     "training_flops",
