@@ -6,6 +6,7 @@ from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
 from dtlib.explore.sketch import Sketch
 from dtlib.explore.stepper import Stepper
+from dtlib.explore.worksheet import Worksheet
 
 __all__ = [
     "Control",
@@ -14,6 +15,7 @@ __all__ = [
     "Sketch",
     "Stepper",
     "Task",
+    "Worksheet",
     "answer",
     "bet",
     "between",

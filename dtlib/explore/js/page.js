@@ -103,7 +103,7 @@ function taskLine({ text, found }) {
 }
 
 // A slider over a list of values. `changed(value)` is called while it moves.
-function slider(control, changed) {
+function slider(control, changed, write = (value, unit) => formatQuantity(value, unit, 3)) {
   const output = h("span", { class: "dt-value" });
   const input = h("input", {
     type: "range",
@@ -121,7 +121,7 @@ function slider(control, changed) {
     input,
   );
   const show = () => {
-    const text = formatQuantity(control.values[input.value], control.unit, 3);
+    const text = write(control.values[input.value], control.unit);
     output.textContent = text;
     input.setAttribute("aria-valuetext", text);
     input.style.setProperty("--dt-fill", input.value / (control.values.length - 1));
@@ -140,7 +140,7 @@ function slider(control, changed) {
 
 // A formula, with a place for numbers: `fill(values)` writes them where the symbols stand.
 // Where two numbers would then touch, the invisible times sign becomes a dot.
-function substitution(body, parts) {
+function substitution(body, parts, write = (value, unit) => formatQuantity(value, unit, 3)) {
   const box = math(`<mo>=</mo>${body}`);
   const slots = [...box.querySelectorAll("[data-value]")];
   for (const times of box.querySelectorAll(".dt-times")) {
@@ -151,7 +151,7 @@ function substitution(body, parts) {
   const fill = (values) => {
     for (const slot of slots) {
       const name = slot.dataset.value;
-      const text = formatQuantity(values[name], units[name], 3);
+      const text = write(values[name], units[name]);
       slot.innerHTML = `<mtext class="dt-number">${text.replace(" ", "\u202f")}</mtext>`;
     }
   };
