@@ -79,7 +79,8 @@ class GPU:
     """An accelerator: dense FLOP/s by data type, memory and its bandwidth, its link to its peers.
 
     Memory is counted in bytes: what is sold as 80 GB is 80 GiB, of which drivers keep a little.
-    `sms` is the number of streaming multiprocessors, None where no source was found.
+    `sms` is the number of streaming multiprocessors and `clock` the Hz at which their tensor cores
+    reach the peak; both are None where no source was found.
     Raises ValueError for a figure that is not positive.
     """
 
@@ -91,11 +92,15 @@ class GPU:
     source: str
     date: str
     sms: int | None = None
+    clock: float | None = None
 
     def __post_init__(self):
         owner = f"GPU {self.name!r}"
         _require_positive(owner, hbm_bytes=self.hbm_bytes, hbm_bandwidth=self.hbm_bandwidth)
-        _require_count(owner, **({} if self.sms is None else {"sms": self.sms}))
+        if self.sms is not None:
+            _require_count(owner, sms=self.sms)
+        if self.clock is not None:
+            _require_positive(owner, clock=self.clock)
         _require_positive(
             owner, **{f"flops[{dtype!r}]": rate for dtype, rate in self.flops.items()}
         )
@@ -225,17 +230,17 @@ _BLACKWELL = {"bf16": 2250 * TFLOP, "fp16": 2250 * TFLOP, "fp8": 4500 * TFLOP}
 
 _GPUS = (
     GPU("a100-sxm", _AMPERE, 80 * GiB, 2039 * GB, _BY_NAME["nvlink3"],
-        "NVIDIA A100 80 GB SXM datasheet; SMs as listed in NVIDIA's Ampere whitepaper: "
-        "6912 FP32 cores, 64 in each", "2021", sms=108),
+        "NVIDIA A100 80 GB SXM datasheet; SMs and clock: NVIDIA developer forum 244727 "
+        "(a moderator, 2023)", "2021", sms=108, clock=1.41e9),
     GPU("h100-sxm", _HOPPER, 80 * GiB, 3.35 * TB, _BY_NAME["nvlink4"],
         f"NVIDIA H100 specifications without sparsity, as tabulated in {_BEKMAN}"
-        "; SMs: Lockwood, H100 SXM5", "2026", sms=132),
+        "; SMs and clock: Lockwood, H100 SXM5", "2026", sms=132, clock=1.83e9),
     GPU("h200-sxm", _HOPPER, 141 * GiB, 4.8 * TB, _BY_NAME["nvlink4"],
         f"NVIDIA H200 specifications without sparsity, as tabulated in {_BEKMAN}"
-        "; SMs: Lockwood, as the H100's", "2026", sms=132),
+        "; SMs and clock: as the H100's (Lockwood)", "2026", sms=132, clock=1.83e9),
     GPU("b200-sxm", _BLACKWELL, 180 * GiB, 8 * TB, _BY_NAME["nvlink5"],
         f"NVIDIA DGX B200 datasheet without sparsity, as tabulated in {_BEKMAN}"
-        "; SMs: 74 on each of two dies (Chips and Cheese)", "2026", sms=148),
+        "; SMs: Chips and Cheese; tensor clock: HMC Tech", "2026", sms=148, clock=1.86e9),
 )  # fmt: skip
 
 _NODES = (
