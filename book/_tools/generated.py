@@ -4,9 +4,9 @@
     python -m book._tools.generated check      are they what would be written?
     python -m book._tools.generated picture    draw the README's picture
 
-They are the README's table of chapters, the page of planned chapters, the page that says how every
-notebook was executed, and the chapters in _toc.yml. The picture is not compared: the last digits of
-a drawing may differ between machines.
+They are the README's table of chapters, the page of planned chapters, the quick reference, the page
+that says how every notebook was executed, and the chapters in _toc.yml. The picture is not
+compared: the last digits of a drawing may differ between machines.
 """
 
 import json
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from book._tools.layout import ROOT, notebook_sources, write_if_new
+from book._tools.quick_reference import quick_reference_page
 from dtlib.plan import Chapter, parts
 
 BEGIN, END = "begin: chapters, from dtlib/plan.toml", "end: chapters"
@@ -115,6 +116,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     readme, toc = root / "README.md", root / "_toc.yml"
     return {
         root / "book/planned.md": planned_page(root),
+        root / "book/quick-reference.md": quick_reference_page(root),
         root / "book/status.md": status_page(root),
         readme: _between(readme.read_text(), README_MARKS, readme_table(root), readme.name),
         toc: _between(toc.read_text(), TOC_MARKS, toc_chapters(root), toc.name),
@@ -136,7 +138,9 @@ def main() -> int:
     if command == "picture":
         picture()
         return 0
-    stale = [file for file, text in generated().items() if file.read_text() != text]
+    stale = [
+        file for file, text in generated().items() if not file.exists() or file.read_text() != text
+    ]
     for file in stale:
         if command == "write":
             write_if_new(file, generated()[file])

@@ -7,6 +7,7 @@ import yaml
 
 from book._tools.generated import planned_page, readme_table, toc_chapters
 from book._tools.layout import ROOT, pages
+from book._tools.quick_reference import quick_reference_page
 from dtlib.__main__ import book_map, main
 from dtlib.plan import chapter, chapters, parts
 
@@ -84,6 +85,18 @@ def test_a_chapter_that_comes_leaves_the_planned_page(tmp_path):
     assert f"- file: {ring.page}" in toc_chapters(tmp_path)
     assert f"({ring.page}.md)" in readme_table(tmp_path)
     assert "✓  12  Ring and tree algorithms" in book_map(tmp_path)
+
+
+def test_the_quick_reference_has_the_numbered_formulas_of_every_chapter(tmp_path):
+    page = tmp_path / f"{chapter('4').page}.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("$$ T $$ (eq-message-time)\n\n$$ x $$ (eq-of-the-text)\n")
+    text = quick_reference_page(tmp_path)
+    assert "{eq}`eq-message-time`: `message_time`, in s." in text
+    assert r"$$ T = \alpha + \frac{n}{\beta} $$" in text
+    assert text.count("{eq}") == 1
+    page.write_text("nothing numbered\n")
+    assert "{eq}" not in quick_reference_page(tmp_path)
 
 
 def test_an_unknown_chapter_is_an_error_that_lists_the_known():
