@@ -32,7 +32,15 @@ from dtlib.foundations.economics import (
 )
 from dtlib.foundations.fit import Fit, fit_alpha_beta
 from dtlib.foundations.formula import Formula, FormulaError, formula, formulas
-from dtlib.foundations.hardware import GPU, Cluster, Link, Node, catalog, hardware_table
+from dtlib.foundations.hardware import (
+    GPU,
+    Cluster,
+    Link,
+    Memory,
+    Node,
+    catalog,
+    hardware_table,
+)
 from dtlib.foundations.intensity import (
     backward_hiding_tokens,
     context_parallel_intensity,
@@ -142,6 +150,7 @@ __all__ = [
     "Kept",
     "KiB",
     "Link",
+    "Memory",
     "MiB",
     "MoE",
     "Node",

@@ -1,6 +1,7 @@
 """Every number of the catalog is per direction, dense, and has a source and a date."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -10,6 +11,7 @@ from dtlib.foundations import (
     Cluster,
     GiB,
     Link,
+    Memory,
     Node,
     catalog,
     hardware_table,
@@ -18,6 +20,7 @@ from dtlib.foundations import (
 
 LINKS = [entry for entry in catalog.values() if isinstance(entry, Link)]
 GPUS = [entry for entry in catalog.values() if isinstance(entry, GPU)]
+MEMORIES = [entry for entry in catalog.values() if isinstance(entry, Memory)]
 
 
 def link(**changes) -> Link:
@@ -37,10 +40,12 @@ def test_nvlink_is_nine_times_one_ndr_port_in_one_direction():
 
 
 def test_bandwidths_are_half_of_what_a_vendor_prints_for_both_directions():
-    printed = {"nvlink3": 600, "nvlink4": 900, "nvlink5": 1800, "pcie4-x16": 64, "pcie5-x16": 128}
+    printed = {"nvlink1": 160, "nvlink2": 300, "nvlink3": 600, "nvlink4": 900, "nvlink5": 1800}
+    printed |= {"pcie3-x16": 32, "pcie4-x16": 64, "pcie5-x16": 128, "tpu-v5p-ici": 180}
     for name, both in printed.items():
         assert catalog[name].beta == both / 2 * GB
-    bits = {"ib-hdr200": 200, "ib-ndr400": 400, "roce-400": 400, "ethernet-100": 100}
+    bits = {"ib-hdr200": 200, "ib-ndr400": 400, "ib-xdr800": 800}
+    bits |= {"roce-400": 400, "ethernet-100": 100}
     for name, gigabits in bits.items():
         assert catalog[name].beta * 8 == gigabits * GB
 
@@ -70,6 +75,42 @@ def test_a_node_and_a_cluster_count_their_ranks_and_ports():
     assert len({node, node.gpu, node.link}) == 3
 
 
+def test_farther_from_the_processor_a_memory_is_slower_in_both_senses():
+    names = ("h100-registers", "h100-shared", "h100-l2", "h100-hbm")
+    on_chip = [catalog[name] for name in names]
+    for levels in (on_chip, [catalog["h100-hbm"], catalog["nvme-gen4"]]):
+        for near, far in pairwise(levels):
+            assert near.latency < far.latency and near.bandwidth > far.bandwidth
+            assert near.capacity <= far.capacity
+    assert {*on_chip} < {*MEMORIES}
+
+
+def test_what_is_derived_of_a_memory_is_the_arithmetic_that_its_source_states():
+    gpu, hertz = catalog["h100-sxm"], 1.98e9
+    assert catalog["h100-hbm"].bandwidth == gpu.hbm_bandwidth
+    assert catalog["h100-hbm"].capacity == gpu.hbm_bytes
+    assert catalog["h100-registers"].capacity == gpu.sms * 65536 * 4
+    multiply_adds = gpu.peak("fp32") / 2
+    assert catalog["h100-registers"].bandwidth == pytest.approx(12 * multiply_adds, rel=0.01)
+    assert catalog["h100-shared"].bandwidth == gpu.sms * 128 * hertz
+    for name, cycles in (("h100-shared", 40), ("h100-l2", 281), ("h100-hbm", 690)):
+        assert catalog[name].latency * hertz == pytest.approx(cycles)
+        assert str(cycles) in catalog[name].latency_source
+
+
+def test_reading_from_a_memory_takes_its_latency_and_its_bytes():
+    hbm = catalog["h100-hbm"]
+    assert hbm.time(10**9) == message_time(10**9, hbm.latency, hbm.bandwidth)
+    assert "85.9 GB" in repr(hbm) and "3.35 TB/s" in repr(hbm)
+
+
+@pytest.mark.parametrize("figure", ["capacity", "latency", "bandwidth"])
+def test_a_memory_that_cannot_be_is_refused(figure):
+    figures = {"capacity": 1, "latency": 1, "bandwidth": 1} | {figure: 0}
+    with pytest.raises(ValueError, match=f"Memory 'm': {figure} is 0, but must be a positive"):
+        Memory("m", **figures, source="s", date="d")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -97,7 +138,7 @@ def test_a_machine_that_cannot_be_is_refused():
         Cluster(catalog["dgx-h100"], 1.5)
     with pytest.raises(ValueError, match="dtype is 'int4', but must be in"):
         gpu.peak("int4")
-    with pytest.raises(KeyError, match="no hardware 'h300' in the catalog; known: nvlink3"):
+    with pytest.raises(KeyError, match="no hardware 'h300' in the catalog; known: nvlink1"):
         catalog["h300"]
 
 
