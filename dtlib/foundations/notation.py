@@ -43,6 +43,7 @@ _MACHINE, _MESSAGE, _RANKS, _WORK = (
 _MODEL = "Models"
 _MONEY = "Money, energy and failures"
 _DATA = "Data and queues"
+_PRODUCT = "Matrix products on a GPU"
 _COUNTS = (1, 2, 3, 8, 64, 1000)
 _RATES = (1e9, 5e10, 4.5e11)
 
@@ -177,6 +178,26 @@ _SYMBOLS = (
            (400, 700, 1000)),
     Symbol("pue", r"\text{PUE}", "", "power of the whole building over that of its computers",
            _MONEY, (1, 1.1, 1.5)),
+    Symbol("rows", "X", "", "rows of a product's result", _PRODUCT, (1, 300, 8192)),
+    Symbol("columns", "Y", "", "columns of a product's result", _PRODUCT, (64, 4096, 53248)),
+    Symbol("inner", "K", "", "length of the sum in each of a product's numbers", _PRODUCT,
+           (256, 4096, 65536)),
+    Symbol("tile_rows", r"X_\text{tile}", "", "rows of the tile that one multiprocessor computes",
+           _PRODUCT, (64, 128, 256)),
+    Symbol("tile_columns", r"Y_\text{tile}", "",
+           "columns of the tile that one multiprocessor computes", _PRODUCT, (64, 128, 256)),
+    Symbol("tiles", r"N_\text{tile}", "", "tiles that cover a product's result", _PRODUCT,
+           (1, 109, 4096)),
+    Symbol("sms", r"N_\text{sm}", "", "streaming multiprocessors of one GPU", _PRODUCT,
+           (108, 132, 148)),
+    Symbol("edge", r"\epsilon", "", "multiply-adds that fetching one number costs a multiprocessor",
+           _PRODUCT, (2, 8, 16)),
+    Symbol("peak_fraction", r"\sigma_F", "", "share of the peak rate that a kernel reaches", _PRODUCT,
+           (0.5, 0.8, 1)),
+    Symbol("bandwidth_fraction", r"\sigma_B", "",
+           "share of the memory bandwidth that a kernel reaches", _PRODUCT, (0.5, 0.8, 1)),
+    Symbol("launch", r"T_\text{launch}", "s", "time that starting and ending a kernel takes",
+           _PRODUCT, (1e-6, 4e-6)),
 )  # fmt: skip
 
 NOTATION: dict[str, Symbol] = {symbol.name: symbol for symbol in _SYMBOLS}
