@@ -6,6 +6,7 @@ from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
 from dtlib.explore.sketch import Sketch
 from dtlib.explore.stepper import Stepper
+from dtlib.explore.walls import Walls
 from dtlib.explore.worksheet import Worksheet
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Sketch",
     "Stepper",
     "Task",
+    "Walls",
     "Worksheet",
     "answer",
     "bet",
