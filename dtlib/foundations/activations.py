@@ -112,8 +112,11 @@ def _expert_rows(spec):
     yield Kept("input of the router", spec.hidden, 2, "tokens")
     yield Kept("probabilities of the experts", moe.experts, 4, "tokens")
     yield Kept("choice of the experts", moe.active, 8, "tokens")
+    yield Kept("order of the rows by expert", moe.active, 8, "tokens")
+    yield Kept("token of each row", moe.active, 8, "tokens")
     yield Kept("rows sent to the experts", moe.active * spec.hidden, 2, "tokens")
     yield from _inner_rows(spec, (moe.active + moe.shared) * moe.ffn)
     yield Kept("rows that the experts return", moe.active * spec.hidden, 2, "tokens")
+    yield Kept("weight of each row", moe.active, 2, "tokens")
     if spec.dropout:
         yield Kept("mask of the output's dropout", spec.hidden, 1, "tokens")
