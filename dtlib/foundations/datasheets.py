@@ -77,17 +77,17 @@ _BLACKWELL = {"bf16": 2250 * TFLOP, "fp16": 2250 * TFLOP, "fp8": 4500 * TFLOP}
 
 GPUS = (
     GPU("a100-sxm", _AMPERE, 80 * GiB, 2039 * GB, _BY_NAME["nvlink3"],
-        "NVIDIA A100 80 GB SXM datasheet; SMs as listed in NVIDIA's Ampere whitepaper: "
-        "6912 FP32 cores, 64 in each", "2021", sms=108),
+        "NVIDIA A100 80 GB SXM datasheet; SMs and clock: NVIDIA developer forum 244727 "
+        "(a moderator, 2023)", "2021", sms=108, clock=1.41e9),
     GPU("h100-sxm", _HOPPER, 80 * GiB, 3.35 * TB, _BY_NAME["nvlink4"],
         f"NVIDIA H100 specifications without sparsity, as tabulated in {_BEKMAN}"
-        "; SMs: Lockwood, H100 SXM5", "2026", sms=132),
+        "; SMs and clock: Lockwood, H100 SXM5", "2026", sms=132, clock=1.83e9),
     GPU("h200-sxm", _HOPPER, 141 * GiB, 4.8 * TB, _BY_NAME["nvlink4"],
         f"NVIDIA H200 specifications without sparsity, as tabulated in {_BEKMAN}"
-        "; SMs: Lockwood, as the H100's", "2026", sms=132),
+        "; SMs and clock: as the H100's (Lockwood)", "2026", sms=132, clock=1.83e9),
     GPU("b200-sxm", _BLACKWELL, 180 * GiB, 8 * TB, _BY_NAME["nvlink5"],
         f"NVIDIA DGX B200 datasheet without sparsity, as tabulated in {_BEKMAN}"
-        "; SMs: 74 on each of two dies (Chips and Cheese)", "2026", sms=148),
+        "; SMs: Chips and Cheese; tensor clock: HMC Tech", "2026", sms=148, clock=1.86e9),
 )  # fmt: skip
 
 _H100_CLOCK = 1.98e9  # Hz, the highest clock that an H100 SXM reports
