@@ -48,6 +48,9 @@ _NAMES = {
     "KB/s": ["KB/s", "kB/s"],
     "FLOP": ["FLOP", "FLOPs"],
     "FLOP/B": ["FLOP/B", "FLOP/byte"],
+    "tok/s": ["tok/s", "tokens/s"],
+    "thousand tok/s": ["thousand tok/s", "thousand tokens/s"],
+    "million tok/s": ["million tok/s", "million tokens/s"],
     "USD": ["USD", "dollars", "$"],
     "USD/h": ["USD/h", "dollars an hour"],
     "million USD": ["million USD", "million dollars"],
@@ -73,6 +76,8 @@ def _known_units() -> dict[str, tuple[str, Rational]]:
             units[f"{prefix}{base}"] = (base, size)
     for word, size in {"": 1, "million ": 10**6, "billion ": 10**9}.items():
         units[f"{word}USD"] = ("USD", size)
+    for word, size in {"": 1, "thousand ": 10**3, "million ": 10**6}.items():
+        units[f"{word}tok/s"] = ("tok/s", size)
     units |= {"USD/s": ("USD/s", 1), "USD/h": ("USD/s", Fraction(1, hour))}
     units |= {"USD/J": ("USD/J", 1), "USD/kWh": ("USD/J", Fraction(1, _JOULES_PER_KWH))}
     for prefix in ("", "K", "M", "G"):
@@ -97,6 +102,7 @@ _LADDERS = {
     "FLOP": [f"{prefix}FLOP" for prefix in (*_DECIMAL, "Z", "Y")],
     "FLOP/s": [f"{prefix}FLOP/s" for prefix in _DECIMAL],
     "FLOP/B": ["FLOP/B"],
+    "tok/s": ["tok/s", "thousand tok/s", "million tok/s"],
     "USD": ["USD", "million USD", "billion USD"],
     "USD/s": ["USD/h"],
     "USD/J": ["USD/kWh"],

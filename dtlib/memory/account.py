@@ -1,7 +1,7 @@
 """The account of a rank's memory: first what the model itself needs, before any input arrives."""
 
 from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import where
+from dtlib.foundations.poly import minimum, where
 
 _ZERO = "Rajbhandari et al. 2020"
 _STAGES = "stages 0 to 3; the parts are equal"
@@ -73,3 +73,78 @@ def model_state_bytes(params, stage, dp):
         + 2 * params / gradient_shards(stage, dp)
         + 12 * params / optimizer_shards(stage, dp)
     )
+
+
+@formula(
+    symbol=r"\Psi_\text{rank}",
+    unit="",
+    source="Shoeybi et al. 2019; Narayanan et al. 2021",
+    conditions="every part divides evenly; the tables at both ends are spread over all stages",
+)
+def rank_params(params, tp, p):
+    """The parameters that one rank holds, before ZeRO divides them further.
+
+    Equation: tensor parallelism divides every layer, pipeline parallelism the list of layers.
+    Arguments: `params`, `tp` ranks that share a layer, `p` stages. Returns a count.
+    Raises ZeroDivisionError for 0 ranks or stages. Source: Narayanan et al. 2021.
+
+    >>> rank_params(params=70e9, tp=8, p=4)
+    2187500000.0
+    """
+    return params / (tp * p)
+
+
+@formula(
+    symbol=r"M_\text{gather}",
+    unit="B",
+    source="Rajbhandari et al. 2020",
+    conditions="stage 3; equal layers; the next layer is gathered while one is computed",
+)
+def gathered_bytes(params, layers):
+    """What stage 3 holds besides its share: whole layers, while they are computed.
+
+    Equation: two bytes for each parameter of two layers.
+    Arguments: `params` that the rank would hold without ZeRO, in `layers`. Returns bytes.
+    Raises ZeroDivisionError for no layers. Source: Rajbhandari et al. 2020.
+
+    >>> gathered_bytes(params=30e9, layers=60)
+    2000000000.0
+    """
+    return 2 * 2 * params / layers
+
+
+@formula(
+    symbol=r"M_\text{act}",
+    unit="B",
+    source="Narayanan et al. 2021",
+    conditions="1F1B; the first stage, which holds most; equal stages",
+)
+def pipeline_activation_bytes(kept_bytes, p, m):
+    """What a rank keeps of its forward passes until their backward passes come.
+
+    Equation: its stage's part of as many micro-batches as are under way, at most one per stage.
+    Arguments: `kept_bytes` of one micro-batch in all layers, `p` stages, `m` micro-batches.
+    Returns bytes. Raises ZeroDivisionError for no stages. Source: Narayanan et al. 2021.
+
+    >>> pipeline_activation_bytes(kept_bytes=64e9, p=4, m=32)
+    64000000000.0
+    """
+    return kept_bytes / p * minimum(p, m)
+
+
+@formula(
+    symbol=r"M_\text{logits}",
+    unit="B",
+    source="counting",
+    conditions="the logits in 16 bits and once in 32 bits for the loss; fused losses need less",
+)
+def logit_bytes(micro_batch, seq, vocab, tp):
+    """What the last layer's output occupies: a number for every word, for every token.
+
+    Equation: six bytes for each. Arguments: counts; `tp` ranks share the vocabulary.
+    Returns bytes. Raises ZeroDivisionError for `tp` = 0. Source: counting.
+
+    >>> logit_bytes(micro_batch=1, seq=4096, vocab=128256, tp=1) / 1e9
+    3.152019456
+    """
+    return 6 * micro_batch * seq * vocab / tp

@@ -1,9 +1,29 @@
 """Ways to split a training step over ranks."""
 
+from dtlib.parallelism.cost import (
+    activation_message_bytes,
+    exposed_time,
+    micro_batch_count,
+    pipeline_bubble_time,
+    pipeline_send_time,
+    sharded_exchange_time,
+    tensor_parallel_time,
+)
 from dtlib.parallelism.data import (
     data_parallel_fastest_ranks,
     data_parallel_step_time,
     evenly_divided_time,
 )
 
-__all__ = ["data_parallel_fastest_ranks", "data_parallel_step_time", "evenly_divided_time"]
+__all__ = [
+    "activation_message_bytes",
+    "data_parallel_fastest_ranks",
+    "data_parallel_step_time",
+    "evenly_divided_time",
+    "exposed_time",
+    "micro_batch_count",
+    "pipeline_bubble_time",
+    "pipeline_send_time",
+    "sharded_exchange_time",
+    "tensor_parallel_time",
+]

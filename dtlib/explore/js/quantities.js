@@ -24,6 +24,11 @@ const LADDERS = {
   "B/s": ladder("B/s", PREFIXES),
   FLOP: ladder("FLOP", [...PREFIXES, "Z", "Y"]),
   "FLOP/s": ladder("FLOP/s", PREFIXES),
+  "tok/s": [
+    ["tok/s", 1],
+    ["thousand tok/s", 1e3],
+    ["million tok/s", 1e6],
+  ],
   USD: [
     ["USD", 1],
     ["million USD", 1e6],

@@ -1,0 +1,160 @@
+"""What the ways of dividing a step cost, one equation each: the first account of every strategy.
+
+Each strategy has its own chapter later; these equations are what an estimate needs of them.
+"""
+
+from dtlib.collectives.cost import (
+    ring_all_gather_time,
+    ring_all_reduce_time,
+    ring_reduce_scatter_time,
+)
+from dtlib.foundations.alpha_beta import message_time
+from dtlib.foundations.formula import formula
+from dtlib.foundations.poly import maximum, minimum
+
+_MEGATRON = "Narayanan et al. 2021"
+_RING = "ring collectives, one port per rank, nothing overlaps"
+
+
+@formula(
+    symbol=r"m_\text{step}",
+    unit="",
+    source="counting",
+    conditions="the batch divides evenly",
+)
+def micro_batch_count(batch_tokens, dp, micro_batch, seq):
+    """How many micro-batches each replica works through in one step.
+
+    Equation: the tokens of a step, over those of one micro-batch of every replica.
+    Arguments: counts. Returns a count. Raises ZeroDivisionError for an empty micro-batch.
+    Source: counting.
+
+    >>> micro_batch_count(batch_tokens=2**22, dp=16, micro_batch=2, seq=4096)
+    32.0
+    """
+    return batch_tokens / (dp * micro_batch * seq)
+
+
+@formula(
+    symbol=r"T_\text{bubble}",
+    unit="s",
+    source=_MEGATRON,
+    conditions="equal stages; GPipe or 1F1B without interleaving",
+)
+def pipeline_bubble_time(computing, p, m):
+    """The time for which a rank of a pipeline waits in one step.
+
+    Equation: the first micro-batch reaches the last stage p - 1 turns late, and the last gradient
+    comes back as late; a turn is 1/m of the rank's work, forward and backward.
+    Arguments: `computing`, seconds of work of one rank; `p` stages; `m` micro-batches.
+    Returns seconds. Raises ZeroDivisionError for no micro-batches.
+    Source: Narayanan et al. 2021.
+
+    >>> pipeline_bubble_time(computing=32.0, p=8, m=32)
+    7.0
+    """
+    return (p - 1) / m * computing
+
+
+@formula(
+    symbol=r"n_\text{act}",
+    unit="B",
+    source="Shoeybi et al. 2019",
+    conditions="numbers of two bytes",
+)
+def activation_message_bytes(micro_batch, seq, hidden):
+    """What one layer hands to the next: a row of the model's width for each token.
+
+    Equation: two bytes for every number. Arguments: counts. Returns bytes. Raises nothing.
+    Source: Shoeybi et al. 2019.
+
+    >>> activation_message_bytes(micro_batch=8, seq=2048, hidden=8192)
+    268435456
+    """
+    return 2 * micro_batch * seq * hidden
+
+
+@formula(
+    symbol=r"T_\text{tensor}",
+    unit="s",
+    source="Shoeybi et al. 2019",
+    conditions=f"{_RING}; layers of one attention and one feed-forward block",
+)
+def tensor_parallel_time(n, layers, reductions, p, m, tp, alpha, beta):
+    """The time for which tensor parallelism communicates in one step.
+
+    Equation: for every micro-batch and each of the rank's layers two all-reduces forward and two
+    backward (and two more where the forward pass is repeated), each of one layer's output.
+    Arguments: `n` bytes of that output; `layers`; `reductions` per layer; `p` stages; `m`
+    micro-batches; `tp` ranks that share a layer; `alpha` seconds; `beta` bytes/s per direction.
+    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
+    Source: Shoeybi et al. 2019.
+
+    >>> n = activation_message_bytes(micro_batch=8, seq=2048, hidden=8192)
+    >>> time = tensor_parallel_time(n, 80, 4, p=1, m=1, tp=8, alpha=0, beta=450e9)
+    >>> round(time, 3)
+    0.334
+    """
+    return reductions * layers / p * m * ring_all_reduce_time(n, tp, alpha, beta)
+
+
+@formula(
+    symbol=r"T_\text{sends}",
+    unit="s",
+    source=_MEGATRON,
+    conditions="a stage waits for each message; stages that follow each other",
+)
+def pipeline_send_time(n, m, alpha, beta):
+    """The time for which a stage of a pipeline sends in one step.
+
+    Equation: one message to the next stage and one back to the one before, per micro-batch.
+    Arguments: `n` bytes of a layer's output, `m` micro-batches, `alpha` seconds, `beta` bytes/s.
+    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
+    Source: Narayanan et al. 2021.
+
+    >>> round(pipeline_send_time(n=50e6, m=10, alpha=0, beta=50e9), 3)
+    0.02
+    """
+    return 2 * m * message_time(n, alpha, beta)
+
+
+@formula(
+    symbol=r"T_\text{shards}",
+    unit="s",
+    source="Rajbhandari et al. 2020",
+    conditions=f"{_RING}; weights are gathered again for every micro-batch",
+)
+def sharded_exchange_time(n, m, dp, alpha, beta):
+    """The time for which ZeRO's stage 3 communicates in one step.
+
+    Equation: per micro-batch the weights are gathered forward and again backward, and the
+    gradients reduced and scattered: three halves of an all-reduce.
+    Arguments: `n` bytes of a rank's undivided weights, `m` micro-batches, `dp` replicas, `alpha`
+    seconds, `beta` bytes/s. Returns seconds. Raises ZeroDivisionError for `beta` = 0.
+    Source: Rajbhandari et al. 2020.
+
+    >>> round(sharded_exchange_time(n=60e9, m=1, dp=128, alpha=0, beta=50e9), 2)
+    3.57
+    """
+    return m * (
+        2 * ring_all_gather_time(n, dp, alpha, beta) + ring_reduce_scatter_time(n, dp, alpha, beta)
+    )
+
+
+@formula(
+    symbol=r"T_\text{exposed}",
+    unit="s",
+    source="arithmetic",
+    conditions="what is hidden costs the arithmetic nothing",
+)
+def exposed_time(comm, hiding, overlap_share):
+    """The part of a communication that no arithmetic hides.
+
+    Equation: at most as much hides as there is arithmetic to hide under, and of that a share.
+    Arguments: `comm` and `hiding` seconds; `overlap_share`, from 0 (nothing) to 1.
+    Returns seconds. Raises nothing. Source: arithmetic.
+
+    >>> exposed_time(comm=3.0, hiding=2.0, overlap_share=0.5)
+    2.0
+    """
+    return maximum(0, comm - overlap_share * minimum(comm, hiding))
