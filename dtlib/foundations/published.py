@@ -17,7 +17,7 @@ _LLAMA_3 = _LLAMA | {
     "vocab": 128256,
     "kv_heads": 8,
     "context": 131072,
-    "source": "config.json of meta-llama/Llama-3.1-{}; Llama Team 2024, table 3",
+    "source": "config.json and parameter count of meta-llama/Llama-3.1-{}",
     "date": "2024",
 }
 _MISTRAL = _LLAMA | {"vocab": 32000, "kv_heads": 8}
@@ -54,7 +54,7 @@ _MODELS = (
     TransformerSpec(
         "mixtral-8x7b", layers=32, hidden=4096, heads=32, context=32768, **_MISTRAL,
         moe=MoE(experts=8, active=2, ffn=14336),
-        source="Jiang et al. 2024, table 1; config.json of mistralai/Mixtral-8x7B-v0.1",
+        source="config.json of mistralai/Mixtral-8x7B-v0.1",
         date="2024",
     ),
     TransformerSpec(
