@@ -9,11 +9,15 @@ a ping-pong as long as the rank says that began it.
     overhead-2-ranks        what a sender spends on a message that it does not wait for
     all-reduce-2-ranks      gloo's own and our schedules, labels "ring 1 MB"
     ring-vs-tree-4-ranks    the same on four ranks, with the ping-pong of the same minute
+    interrupted-run-2-ranks, scaling-1-2-4-ranks    see interrupted_run.py
+    fleet-law-ranks         see fleet_law.py
 """
 
 import random
 import time
 
+from benchmarks.fleet_law import measure_fleet_law
+from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from dtlib import launch, recordings
 from dtlib.collectives import (
     execute,
@@ -161,10 +165,13 @@ def measure_all_reduces(P: int, name: str) -> None:
 
 def main() -> None:
     for name, measure in (
+        ("fleet-law-ranks", measure_fleet_law),
         ("ping-pong-2-ranks", measure_ping_pong),
         ("overhead-2-ranks", measure_overhead),
         ("all-reduce-2-ranks", lambda: measure_all_reduces(2, "all-reduce-2-ranks")),
         ("ring-vs-tree-4-ranks", lambda: measure_all_reduces(4, "ring-vs-tree-4-ranks")),
+        ("interrupted-run-2-ranks", measure_interrupted),
+        ("scaling-1-2-4-ranks", measure_scaling),
     ):
         start = time.perf_counter()
         measure()
