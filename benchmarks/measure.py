@@ -11,13 +11,17 @@ a ping-pong as long as the rank says that began it.
     ring-vs-tree-4-ranks    the same on four ranks, with the ping-pong of the same minute
     interrupted-run-2-ranks, scaling-1-2-4-ranks    see interrupted_run.py
     fleet-law-ranks         see fleet_law.py
+    memory-levels           see memory_levels.py
+    data-loader             see data_loader.py
 """
 
 import random
 import time
 
+from benchmarks.data_loader import measure_data_loader
 from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
+from benchmarks.memory_levels import measure_memory_levels
 from dtlib import launch, recordings
 from dtlib.collectives import (
     execute,
@@ -166,6 +170,8 @@ def measure_all_reduces(P: int, name: str) -> None:
 def main() -> None:
     for name, measure in (
         ("fleet-law-ranks", measure_fleet_law),
+        ("data-loader", measure_data_loader),
+        ("memory-levels", measure_memory_levels),
         ("ping-pong-2-ranks", measure_ping_pong),
         ("overhead-2-ranks", measure_overhead),
         ("all-reduce-2-ranks", lambda: measure_all_reduces(2, "all-reduce-2-ranks")),
