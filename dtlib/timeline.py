@@ -137,8 +137,10 @@ class Timeline:
             ax.barh(row, length, left=start, height=0.78, linewidth=0.8, **_look(span.kind))
             if 65 * width * length > 6 * len(span.name) * self.makespan:
                 ax.text(start + length / 2, row, span.name, **_IN_BAR)
+        several = len(lanes) > 1
+        alone = several and len(self.ranks) == 1
         names = [
-            f"rank {rank}, {lanes[i]}" if len(lanes) > 1 else f"rank {rank}" for rank, i in rows
+            lanes[i] if alone else f"rank {rank}" + several * f", {lanes[i]}" for rank, i in rows
         ]
         ax.set_yticks(range(len(rows)), names)
         ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)

@@ -10,7 +10,7 @@ The nouns:
 """
 
 from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import minimum
+from dtlib.foundations.poly import ceil, minimum
 
 
 @formula(
@@ -110,6 +110,26 @@ def fetches_in_flight(fetch, step):
     4.0
     """
     return fetch / step
+
+
+@formula(
+    symbol=r"d_\text{safe}",
+    unit="",
+    source="the recursion of a loader that keeps the order",
+    conditions="batches are taken in order, by a GPU that has as many workers as batches ahead",
+)
+def safe_depth(slowest, step):
+    """How many batches must be under way so that the GPU never waits once it took that many.
+
+    Equation: the slowest fetch must fit into the steps between its request and its turn.
+    Arguments: `slowest`, the time of the slowest fetch, and `step`, seconds. Returns a count.
+    Raises ZeroDivisionError for a step of no time.
+    Source: the recursion of a loader that keeps the order.
+
+    >>> safe_depth(slowest=2, step=0.5), safe_depth(slowest=2.1, step=0.5)
+    (4, 5)
+    """
+    return ceil(slowest / step)
 
 
 @formula(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dtlib.foundations.dataio import safe_depth
 from dtlib.foundations.memoryless import (
     memoryless_busy_fraction,
     memoryless_in_order_busy_fraction,
@@ -125,6 +126,30 @@ def test_and_in_order(depth):
     assert run.busy_fraction == pytest.approx(exact, rel=0.01)
     narrower = prefetch(fetch_times(2.0, 0.5, 40_000).tolist(), 0.5, depth, depth)
     assert depth == 1 or narrower.busy_fraction > exact * 1.05
+
+
+@given(FETCHES, st.integers(1, 4), st.integers(1, 12))
+def test_in_order_a_depth_for_the_slowest_fetch_is_safe(fetches, step, spare):
+    depth = max(1, safe_depth(max(fetches), step)) + spare - 1
+    run = prefetch(fetches, step, depth, depth)
+    assert set(np.diff(run.taken[depth - 1 :])) <= {step}
+
+
+@given(st.lists(st.integers(0, 4), min_size=8, max_size=30), st.integers(1, 3))
+def test_and_one_batch_less_is_not(before, step):
+    depth = 4
+    slow = (depth + 1) * step
+    fetches = [min(x, depth * step) for x in before] + [slow] + [0] * depth
+    late = len(before)
+    run = prefetch(fetches, step, depth, depth)
+    assert run.taken[late] - run.taken[late - 1] == step + slow - depth * step
+    assert safe_depth(slow, step) == depth + 1
+
+
+def test_in_order_more_workers_do_not_make_a_slow_batch_faster():
+    fetches = fetch_times(2.0, 1.0, 1000).tolist()
+    shares = [prefetch(fetches, 0.5, workers, 16).busy_fraction for workers in (4, 6, 8, 16)]
+    assert shares[1] - shares[0] > 0.02 and shares[3] - shares[1] < 0.002
 
 
 def test_with_one_worker_and_one_batch_the_chain_is_a_closed_form():
