@@ -67,7 +67,10 @@ def all_formulas() -> dict[str, Formula]:
 
 def _models() -> dict[str, object]:
     foundations = importlib.import_module("dtlib.foundations")
-    return {name: getattr(foundations, name) for name in ("TransformerSpec", "published_models")}
+    return {
+        name: getattr(foundations, name)
+        for name in ("TransformerSpec", "gemm_time", "published_models")
+    }
 
 
 class Expression:

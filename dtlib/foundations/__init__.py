@@ -45,6 +45,17 @@ from dtlib.foundations.economics import (
 )
 from dtlib.foundations.fit import Fit, fit_alpha_beta
 from dtlib.foundations.formula import Formula, FormulaError, formula, formulas
+from dtlib.foundations.gemm import (
+    GemmModel,
+    Tiling,
+    gemm_bytes,
+    gemm_derated_time,
+    gemm_flops,
+    gemm_roofline_time,
+    gemm_tiling,
+    gemm_time,
+)
+from dtlib.foundations.gemm_sample import gemm_errors, gemm_sample
 from dtlib.foundations.hardware import (
     GPU,
     Cluster,
@@ -129,6 +140,7 @@ from dtlib.foundations.speedup import (
     synchronous_speedup,
     weak_scaling_efficiency,
 )
+from dtlib.foundations.tiles import tile_count, tile_time, wave_bytes, wave_count, wave_efficiency
 from dtlib.foundations.traffic import (
     boundary_time,
     pipeline_traffic_bytes,
@@ -197,6 +209,7 @@ __all__ = [
     "Formula",
     "FormulaError",
     "Gbit",
+    "GemmModel",
     "GiB",
     "Given",
     "Kept",
@@ -216,6 +229,7 @@ __all__ = [
     "ShuffleBuffer",
     "Symbol",
     "TiB",
+    "Tiling",
     "TransformerSpec",
     "UnitError",
     "Weight",
@@ -269,6 +283,14 @@ __all__ = [
     "formula",
     "formulas",
     "gang_mtbf",
+    "gemm_bytes",
+    "gemm_derated_time",
+    "gemm_errors",
+    "gemm_flops",
+    "gemm_roofline_time",
+    "gemm_sample",
+    "gemm_tiling",
+    "gemm_time",
     "global_batch",
     "gpu_time",
     "gradient_exchange_time",
@@ -333,6 +355,8 @@ __all__ = [
     "synchronous_speedup",
     "tensor_parallel_intensity",
     "tensor_traffic_bytes",
+    "tile_count",
+    "tile_time",
     "time_wall_params",
     "token_cost",
     "token_rate",
@@ -342,6 +366,9 @@ __all__ = [
     "training_flops",
     "training_time",
     "us",
+    "wave_bytes",
+    "wave_count",
+    "wave_efficiency",
     "weak_scaling_efficiency",
     "young_interval",
 ]
