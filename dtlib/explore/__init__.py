@@ -4,6 +4,8 @@ from dtlib.explore.bets import answer, bet
 from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
+from dtlib.explore.headroom import Headroom
+from dtlib.explore.prefetcher import Prefetcher
 from dtlib.explore.sketch import Sketch
 from dtlib.explore.stepper import Stepper
 from dtlib.explore.walls import Walls
@@ -13,6 +15,8 @@ __all__ = [
     "Control",
     "Explorer",
     "Fastest",
+    "Headroom",
+    "Prefetcher",
     "Sketch",
     "Stepper",
     "Task",
