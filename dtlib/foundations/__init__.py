@@ -92,7 +92,12 @@ from dtlib.foundations.memoryless import (
     memoryless_busy_fraction,
     memoryless_in_order_busy_fraction,
 )
-from dtlib.foundations.node_headroom import link_headroom, memory_headroom, port_headroom
+from dtlib.foundations.node_headroom import (
+    border_intensity,
+    link_headroom,
+    memory_headroom,
+    port_headroom,
+)
 from dtlib.foundations.notation import NOTATION, Symbol, notation_table
 from dtlib.foundations.preemption import (
     failure_multiplier,
@@ -242,6 +247,7 @@ __all__ = [
     "backward_hiding_tokens",
     "bandwidth_efficiency",
     "best_placement",
+    "border_intensity",
     "boundary_time",
     "break_even_time",
     "bucketed_step_time",

@@ -9,7 +9,7 @@ over the time for which that resource is busy.
 from dtlib.foundations.formula import formula
 from dtlib.foundations.intensity import tensor_parallel_intensity
 from dtlib.foundations.poly import maximum, where
-from dtlib.foundations.roofline import headroom, ridge_intensity
+from dtlib.foundations.roofline import headroom
 
 
 @formula(
@@ -56,31 +56,52 @@ def link_headroom(hidden, tp, element_bytes, peak, beta_in):
 
 
 @formula(
+    symbol=r"I_\text{border}",
+    unit="FLOP/B",
+    source="a ring of neighbours leaves its node once",
+    conditions="many replicas; rings run from neighbour to neighbour, node by node",
+)
+def border_intensity(tokens_per_rank, hidden, tp, ranks_per_node, element_bytes):
+    """Work of one rank for each byte that crosses the border of its node.
+
+    Equation: the bytes for one FLOP are those of the gradients, w / 3 tau, less where a replica
+    spans several nodes; and, if it does, those of its activations.
+    Arguments: `tokens_per_rank`, `hidden` width, `tp` ranks that share each layer,
+    `ranks_per_node`, `element_bytes` of one gradient and of one activation. Returns FLOP per byte.
+    Raises ZeroDivisionError for no tokens or no width. Source: count.
+
+    >>> rounded = [
+    ...     round(border_intensity(3297, 8192, t, ranks_per_node=8, element_bytes=2))
+    ...     for t in (8, 16, 64)
+    ... ]
+    >>> rounded
+    [4946, 1968, 577]
+    """
+    return 1 / (
+        element_bytes / (3 * tokens_per_rank * maximum(1, tp / ranks_per_node))
+        + where(tp > ranks_per_node, element_bytes * (tp - 1) / (9 * hidden), 0)
+    )
+
+
+@formula(
     symbol=r"h_\text{port}",
     unit="",
     source="a ring of neighbours leaves its node once",
-    conditions="many replicas; rings run from neighbour to neighbour, node by node, and are spread "
-    "evenly over the ports",
+    conditions="as for the intensity at the border; the rings are spread evenly over the ports",
 )
 def port_headroom(tokens_per_rank, hidden, tp, ranks_per_node, nics, element_bytes, peak, beta):
     """The headroom of a node's network ports, for gradients and for tensor parallelism beyond it.
 
-    Equation: the bytes that cross the node's border for one FLOP of one rank: of gradients
-    w / 3 tau, less where a replica spans several nodes; and, if it does, its activations.
-    Arguments: `tokens_per_rank`, `hidden` width, `tp` ranks that share each layer,
-    `ranks_per_node`, `nics` ports of `beta` bytes/s per direction, `element_bytes`, `peak` FLOP/s.
-    Returns a ratio. Raises ZeroDivisionError for no tokens or no width. Source: count.
+    Equation: the intensity at the border over the ridge of all ports together.
+    Arguments: as of `border_intensity`, and `nics` ports of `beta` bytes/s per direction, `peak`
+    FLOP/s. Returns a ratio. Raises ZeroDivisionError for no tokens or no width. Source: count.
 
     >>> machine = {"ranks_per_node": 8, "element_bytes": 2, "peak": 989e12, "beta": 50e9}
     >>> round(port_headroom(tokens_per_rank=3297, hidden=8192, tp=8, nics=8, **machine), 2)
     2.0
-    >>> round(port_headroom(tokens_per_rank=3297, hidden=8192, tp=64, nics=8, **machine), 2)
-    0.23
     """
-    return 1 / (
-        ridge_intensity(peak, nics * beta)
-        * (
-            element_bytes / (3 * tokens_per_rank * maximum(1, tp / ranks_per_node))
-            + where(tp > ranks_per_node, element_bytes * (tp - 1) / (9 * hidden), 0)
-        )
+    return headroom(
+        border_intensity(tokens_per_rank, hidden, tp, ranks_per_node, element_bytes),
+        peak,
+        nics * beta,
     )
