@@ -115,7 +115,7 @@ def expected(**changes) -> list[str]:
 def test_keys_and_pointer_move_the_bars_to_the_library_s_values_and_the_task_is_noticed(tab):
     group = tab.get_by_role("group", name=TITLE, exact=True)
     assert shown(group) == expected()
-    group.get_by_label("network ports", exact=False).first.press("End")
+    group.get_by_role("slider", name="network ports").press("End")
     assert shown(group) == expected(nics=8)
     assert "Done. All eight." in group.inner_text()
     tab.wait_for_timeout(300)
