@@ -5,6 +5,7 @@ from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
 from dtlib.explore.headroom import Headroom
+from dtlib.explore.placing import PlacementBoard
 from dtlib.explore.prefetcher import Prefetcher
 from dtlib.explore.sketch import Sketch
 from dtlib.explore.stepper import Stepper
@@ -16,6 +17,7 @@ __all__ = [
     "Explorer",
     "Fastest",
     "Headroom",
+    "PlacementBoard",
     "Prefetcher",
     "Sketch",
     "Stepper",
