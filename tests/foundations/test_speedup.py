@@ -76,6 +76,10 @@ def test_charged_speedup_exceeds_the_printed_bound_everywhere_and_exceeds_even_i
     assert folklore(Fraction(1), 10**9) == 1 < charged_speedup(1, 1000)
 
 
+def test_the_printed_bound_is_amdahl_s_law_with_communication_taken_for_a_part_of_the_work():
+    assert equal(folklore(rho, P), amdahl_speedup(rho, P))
+
+
 def finish(backward, messages) -> Fraction:
     """An event clock: a message leaves when its gradients are there and the link is free."""
     computed = sent = Fraction(0)
