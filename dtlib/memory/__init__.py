@@ -8,6 +8,7 @@ from dtlib.memory.account import (
     optimizer_shards,
     pipeline_activation_bytes,
     rank_params,
+    weight_bytes,
     weight_shards,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "optimizer_shards",
     "pipeline_activation_bytes",
     "rank_params",
+    "weight_bytes",
     "weight_shards",
 ]

@@ -148,3 +148,21 @@ def logit_bytes(micro_batch, seq, vocab, tp):
     3.152019456
     """
     return 6 * micro_batch * seq * vocab / tp
+
+
+@formula(
+    symbol=r"n_\Psi",
+    unit="B",
+    source="counting",
+    conditions="every number has the same width",
+)
+def weight_bytes(params, element_bytes):
+    """What one copy of the weights occupies, or of their gradients, when it travels.
+
+    Equation: so many bytes for each parameter. Arguments: `params`; `element_bytes` bytes.
+    Returns bytes. Raises nothing. Source: counting.
+
+    >>> weight_bytes(params=30e9, element_bytes=2)
+    60000000000.0
+    """
+    return element_bytes * params

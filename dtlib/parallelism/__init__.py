@@ -3,6 +3,7 @@
 from dtlib.parallelism.cost import (
     activation_message_bytes,
     exposed_time,
+    last_backward_time,
     micro_batch_count,
     pipeline_bubble_time,
     pipeline_send_time,
@@ -21,6 +22,7 @@ __all__ = [
     "data_parallel_step_time",
     "evenly_divided_time",
     "exposed_time",
+    "last_backward_time",
     "micro_batch_count",
     "pipeline_bubble_time",
     "pipeline_send_time",

@@ -39,21 +39,21 @@ def micro_batch_count(batch_tokens, dp, micro_batch, seq):
     symbol=r"T_\text{bubble}",
     unit="s",
     source=_MEGATRON,
-    conditions="equal stages; GPipe or 1F1B without interleaving",
+    conditions="equal stages; GPipe or 1F1B, interleaved if v is more than 1",
 )
-def pipeline_bubble_time(computing, p, m):
+def pipeline_bubble_time(computing, p, m, v):
     """The time for which a rank of a pipeline waits in one step.
 
-    Equation: the first micro-batch reaches the last stage p - 1 turns late, and the last gradient
-    comes back as late; a turn is 1/m of the rank's work, forward and backward.
-    Arguments: `computing`, seconds of work of one rank; `p` stages; `m` micro-batches.
-    Returns seconds. Raises ZeroDivisionError for no micro-batches.
-    Source: Narayanan et al. 2021.
+    Equation: the first micro-batch reaches the last rank p - 1 turns late, and the last gradient
+    comes back as late; a turn is 1/m of the rank's work, or 1/v of that where stages interleave.
+    Arguments: `computing`, seconds of work of one rank; `p` ranks in the pipeline; `m`
+    micro-batches; `v` stages of one rank. Returns seconds.
+    Raises ZeroDivisionError for no micro-batches. Source: Narayanan et al. 2021.
 
-    >>> pipeline_bubble_time(computing=32.0, p=8, m=32)
+    >>> pipeline_bubble_time(computing=32.0, p=8, m=32, v=1)
     7.0
     """
-    return (p - 1) / m * computing
+    return (p - 1) / (v * m) * computing
 
 
 @formula(
@@ -158,3 +158,22 @@ def exposed_time(comm, hiding, overlap_share):
     2.0
     """
     return maximum(0, comm - overlap_share * minimum(comm, hiding))
+
+
+@formula(
+    symbol=r"T_\text{last backward}",
+    unit="s",
+    source="Li et al. 2020",
+    conditions="gradients are added up locally and exchanged with the last micro-batch",
+)
+def last_backward_time(computing, m):
+    """The arithmetic under which an exchange of gradients can hide.
+
+    Equation: two thirds of a micro-batch's work are its backward pass; only in the last one are
+    the gradients final. Arguments: `computing` seconds of a step, `m` micro-batches.
+    Returns seconds. Raises ZeroDivisionError for no micro-batches. Source: Li et al. 2020.
+
+    >>> last_backward_time(computing=12.0, m=4)
+    2.0
+    """
+    return 2 / 3 * computing / m

@@ -1,0 +1,214 @@
+"""An estimate composes formulas, keeps their laws, and is held against published runs."""
+
+import math
+from statistics import mean
+
+import pytest
+
+from dtlib.estimate import estimate
+from dtlib.foundations import (
+    Cluster,
+    TransformerSpec,
+    UnitError,
+    catalog,
+    published_models,
+    total,
+    training_time,
+)
+from dtlib.foundations.published_runs import SELENE, sharded_runs, weak_scaling_runs
+from dtlib.foundations.sheet import Sheet
+from dtlib.foundations.units import day, hour
+from dtlib.memory import model_state_bytes
+
+THIRTY = TransformerSpec("30B", layers=60, hidden=6400, heads=64, vocab=32000, context=4096)
+SIXTEEN = Cluster(catalog["dgx-h100"], 16)
+SPLIT = {"tp": 2, "pp": 4, "micro_batch": 1, "recompute": "selective"}
+
+
+def of(**options):
+    return estimate(THIRTY, SIXTEEN, **{"batch": 1024} | options)
+
+
+def test_with_an_mfu_the_step_is_the_work_over_the_useful_rate():
+    run = of(zero=3, mfu=0.45)
+    work = THIRTY.flops_per_token(4096) * 1024 * 4096
+    assert run["step"] == pytest.approx(work / (128 * 989e12 * 0.45))
+    matrices = training_time(THIRTY.matmul_params(), 1024 * 4096, 128, 989e12, 0.45)
+    assert run["step"] / matrices == pytest.approx(1 + 3 * THIRTY.score_flops(4096) / 6
+                                                   / THIRTY.matmul_params())  # fmt: skip
+
+
+def test_thirty_billion_on_128_gpus_hold_a_128th_of_16_bytes_each():
+    assert of(zero=3)["state"] == pytest.approx(16 * THIRTY.params() / 128)
+    assert model_state_bytes(30e9, 3, 128) == 3.75e9
+
+
+@pytest.mark.parametrize("options", [{}, {"zero": 3}, SPLIT, {"efficiency": 0.6, **SPLIT}])
+def test_the_step_and_the_memory_are_the_sums_of_their_parts(options):
+    run = of(**options)
+    for name in ("memory", "step"):
+        assert run[name] == pytest.approx(sum(run[part] for part in run.lines[name].parts))
+        assert sum(run.shares(name).values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("options", [{"zero": 3}, SPLIT, {"efficiency": 0.6, **SPLIT}])
+def test_the_mfu_is_the_models_work_over_everything_that_the_step_holds(options):
+    run = of(**options)
+    rate = 128 * 989e12 * run["step"]
+    assert run["mfu"] == pytest.approx(THIRTY.flops_per_token(4096) * 1024 * 4096 / rate)
+    assert run["mfu"] < options.get("efficiency", 1)
+
+
+SECONDS = {"s": 1, "B/s": -1, "FLOP/s": -1, "tok/s": -1}
+
+
+@pytest.mark.parametrize(
+    "options", [{"mfu": 0.4}, {"zero": 3}, SPLIT, {"efficiency": 0.5, **SPLIT}]
+)
+def test_the_exponents_of_all_that_has_seconds_in_its_unit_add_up_to_those_of_the_result(options):
+    """Measure every time in other units, and the step must change as a time does."""
+    run = of(**options)
+    powers = {name: SECONDS.get(given.unit, 0) for name, given in run.given.items()}
+    weighted = sum(powers[name] * x for name, x in run.exponents("step").items())
+    assert weighted == pytest.approx(1, abs=1e-6)
+
+
+def test_sabotage_an_input_that_is_left_out_breaks_that_sum():
+    run = of(**SPLIT)
+    exponents = run.exponents("step")
+    weighted = sum(
+        SECONDS.get(run.given[n].unit, 0) * x for n, x in exponents.items() if n != "peak"
+    )
+    assert weighted != pytest.approx(1, abs=1e-3)
+
+
+def test_what_work_depends_on_has_exponent_one_and_what_was_forgotten_zero():
+    run = of(mfu=0.45, tokens=600e9)
+    exponents = run.exponents("run")
+    assert exponents["tokens"] == pytest.approx(1) and exponents["mfu"] == pytest.approx(-1)
+    assert exponents["batch_tokens"] == pytest.approx(0, abs=1e-6)
+    assert "hbm" not in exponents
+
+
+@pytest.mark.parametrize("name", ["zero", "tp", "pp"])
+def test_dividing_more_never_needs_more_memory_for_the_state(name):
+    values = {"zero": (0, 1, 2, 3), "tp": (1, 2, 4, 8), "pp": (1, 2, 4)}[name]
+    states = [of(**{name: value})["state"] for value in values]
+    assert states == sorted(states, reverse=True) and states[0] > states[-1]
+
+
+def test_a_bubble_is_p_minus_one_over_m_and_interleaving_divides_it():
+    plain, twice = of(**SPLIT), of(**SPLIT, interleave=3)
+    assert plain["bubble"] == pytest.approx(3 / plain["m"] * plain["busy"])
+    assert plain["bubble"] == pytest.approx(3 * twice["bubble"])
+
+
+def test_more_overlap_hides_more_and_never_all_that_is_longer_than_the_arithmetic():
+    exposed = [of(zero=3, overlap=share)["exposed"] for share in (0, 0.5, 1)]
+    assert exposed == sorted(exposed, reverse=True)
+    assert exposed[0] == of(zero=3)["exchange"]
+    slow = Cluster(SELENE, 16)
+    short = estimate(THIRTY, slow, batch=128, seq=256, overlap=1)
+    assert short["exposed"] == pytest.approx(short["exchange"] - short["last_backward"])
+
+
+def test_gpt_3_on_1024_gpus_takes_the_published_34_days():
+    """Narayanan et al. 2021, section 5.1: 140 TFLOP/s per GPU, all repeats counted: 34 days."""
+    run = estimate(
+        published_models["gpt-3"], Cluster(SELENE, 128), batch=1536, tp=8, pp=1, dp=128,
+        micro_batch=1, recompute="full", efficiency=140 / 312, tokens=300e9, overlap=1,
+    )  # fmt: skip
+    days = run["computing"] / run["step"] * run["run"] / day
+    assert days == pytest.approx(34, rel=0.02)
+
+
+def test_llama_2_70b_took_the_gpu_hours_that_45_percent_predict():
+    """Touvron et al. 2023, table 2: 1,720,320 GPU-hours on A100s for 2 T tokens."""
+    run = estimate(published_models["llama-2-70b"], Cluster(SELENE, 256), batch=1024, seq=4096,
+                   tp=8, mfu=0.45, tokens=2e12)  # fmt: skip
+    hours = run["run"] * 2048 / hour
+    assert 1_720_320 / hours == pytest.approx(1, abs=0.06)
+
+
+def errors(runs, predict):
+    return mean(abs(predict(run) / run.seconds - 1) for run in runs)
+
+
+def predicted(run):
+    return estimate(run.spec, run.cluster, **run.options)["step"]
+
+
+def test_published_parameter_counts_are_those_of_the_specs():
+    for run in weak_scaling_runs:
+        assert run.spec.params() / 1e9 == pytest.approx(float(run.name.split()[0]), rel=0.03)
+
+
+def test_on_the_weak_scaling_runs_the_estimate_beats_the_best_single_share_of_the_peak():
+    baseline = min(
+        errors(weak_scaling_runs, lambda run, share=share / 100: run.baseline(share))
+        for share in range(30, 70)
+    )
+    assert errors(weak_scaling_runs, predicted) < 0.08 < baseline
+
+
+def test_border_of_truth_sharded_training_of_2021_had_nothing_like_all_ports_to_itself():
+    ratios = [predicted(run) / run.seconds for run in sharded_runs]
+    assert max(ratios) < 0.75 and min(ratios) < 0.3
+
+
+BAD = [
+    ({"tp": 3}, "tp . pp is 3, but must be a divisor of the cluster's ranks, which is 128"),
+    ({"pp": 8}, "pp is 8, but must be a divisor of the model's layers, which is 60"),
+    ({"dp": 64}, r"dp is 64, but must be ranks / \(tp . pp\) = 128 / 1 = 128"),
+    ({"batch": 1000}, "batch is 1000, but must be a multiple of dp . micro_batch, which is 128"),
+    ({"batch": None}, "batch is None and batch_tokens is None, but exactly one"),
+    ({"batch_tokens": 4096}, "batch is 1024 and batch_tokens is 4096, but exactly one"),
+    ({"zero": 4}, "zero is 4, but must be a stage: 0, 1, 2 or 3"),
+    ({"recompute": "some"}, "recompute is 'some'"),
+    ({"mfu": 1.2}, "mfu is 1.2, but must be a share"),
+    ({"mfu": 0.4, "efficiency": 0.5}, "give at most one"),
+    ({"overlap": 2}, "overlap is 2"),
+    ({"dtype": "int3"}, "dtype is 'int3'"),
+    ({"micro_batch": 0}, "micro_batch is 0"),
+    ({"tokens": -1}, "tokens is -1, but must be positive"),
+    ({"price": 1.0}, "tokens is None, but must be given, where price is"),
+    ({"pp": 4, "interleave": 7}, "pp . interleave is 28"),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), BAD, ids=[says[:24] for _, says in BAD])
+def test_bad_input_is_named_with_its_value_and_its_rule(options, says):
+    with pytest.raises(ValueError, match=says):
+        of(**options)
+
+
+def test_heads_must_be_divisible_by_the_ranks_that_share_them():
+    odd = TransformerSpec("odd", layers=4, hidden=1000, heads=10, vocab=1000, context=512)
+    with pytest.raises(ValueError, match="tp is 4, but must be a divisor of heads, which is 10"):
+        estimate(odd, SIXTEEN, batch=1024, tp=4)
+
+
+def test_learned_positions_end_somewhere():
+    with pytest.raises(ValueError, match="seq is 4096, but must be at most the model's 1024"):
+        estimate(published_models["gpt2"], SIXTEEN, batch=128, seq=4096)
+
+
+def test_it_prints_as_tables_with_every_line_its_formula_and_the_largest_part():
+    text = repr(of(zero=3, tokens=600e9, price=2 / 3600))
+    assert text.startswith("30B on 128 x h100-sxm: tp 1, pp 1, dp 128, ZeRO stage 3")
+    assert "model_state_bytes(params=rank_params, stage, dp)" in text
+    assert "the largest" in text and "USD" in text and "within 85.9 GB" in text
+    page = of(zero=3)._repr_markdown_()
+    assert r"$M_\text{state} = 2\,\frac{\Psi}{N_w}" in page and "model_state_bytes" not in page
+
+
+def test_bytes_and_work_never_meet_in_an_estimate_either():
+    run = of(mfu=0.45)
+    with pytest.raises(UnitError, match="'work', which is in FLOP, and 'memory', which is in B"):
+        Sheet(run.given, run.lines | {"all": total("work", "memory")})
+
+
+def test_an_interval_of_the_estimate_holds_it():
+    run = of(zero=3)
+    low, high = run.interval("step", {"products_micro": 1.2, "dp_beta": 1.5, "overlap_share": 1.3})
+    assert low < run["step"] < high and math.log(high / low) < math.log(1.2**2 * 1.5)
