@@ -17,7 +17,7 @@ TOKENS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 STREAM = 2**24
 STEP_WIDTHS = [1024, 2048, 4096]
 STEP_TOKENS = [4, 8, 16, 32, 64, 128]
-COUNT = 7
+COUNT = 5
 
 
 def one_core(count):
