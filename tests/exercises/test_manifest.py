@@ -118,7 +118,7 @@ def test_a_source_item_without_an_exercise_is_reported():
 def test_an_unknown_label_lists_the_labels_that_exist():
     with pytest.raises(UnknownExercise, match=r"no exercise '12\.99'; 12 has 12\.1, 12\.2, "):
         check("12.99", 1)
-    with pytest.raises(UnknownExercise, match="checks exist for 4, 12"):
+    with pytest.raises(UnknownExercise, match=r"checks exist for (\w+, )*4, (\w+, )*12"):
         check("99.1", 1)
 
 
