@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from dtlib.exercises.engine import grader
@@ -270,37 +270,15 @@ def where_the_square_root_is(answer: Any) -> str:
     return "a speedup far above the square root, and the number of ranks that pays"
 
 
-def _finish(backward: Sequence[float], messages: Sequence[float]) -> float:
+def _finish(backward, messages, *, last_first=True, early=False, alone=True) -> float:
+    """When the last message of a backward pass has arrived, or when its mistakes say so."""
     computed = sent = 0.0
-    for work, message in zip(backward, messages, strict=True):
+    turn = -1 if last_first else 1
+    for work, message in zip(backward[::turn], messages[::turn], strict=True):
+        ready = computed if early else computed + work
+        sent = max(sent, ready) + message if alone else max(sent, ready + message)
         computed += work
-        if message:
-            sent = max(sent, computed) + message
-    return max(computed, sent)
-
-
-def _early(backward, messages):
-    computed = sent = 0.0
-    for work, message in zip(backward, messages, strict=True):
-        sent = max(sent, computed) + message
-        computed += work
-    return max(computed, sent)
-
-
-def _many_at_once(backward, messages):
-    computed = sent = 0.0
-    for work, message in zip(backward, messages, strict=True):
-        computed += work
-        sent = max(sent, computed + message)
-    return max(computed, sent)
-
-
-def _as_printed(backward, messages):
-    done = computed = 0.0
-    for work, message in zip(backward, messages, strict=True):
-        done = max(done, computed + message)
-        computed += work
-    return done
+    return sent
 
 
 @grader("ex-repair-overlap")
@@ -315,12 +293,21 @@ def repair_overlap(answer: Any) -> str:
     given = [real(call(answer, list(b), list(m)), "the returned time", "s") for b, m in cases]
     if _all_close(given, cases, _finish):
         return f"{len(cases)} backward passes, none faster than its computing or its messages"
+    early, order = "a message leaves before its gradient is computed", "the last layer comes first"
+    both = "two messages are on the network at once"
     hints: list[tuple[Callable, str]] = [
-        (_as_printed, "as on the page: there are three mistakes"),
-        (_early, "a message leaves before its gradient has been computed"),
-        (_many_at_once, "two messages are on the network at the same time"),
+        (
+            lambda b, m: _finish(b, m, last_first=False, early=True, alone=False),
+            "as on the page: there are three mistakes",
+        ),
+        (lambda b, m: _finish(b, m, early=True), early),
+        (lambda b, m: _finish(b, m, alone=False), both),
+        (lambda b, m: _finish(b, m, last_first=False), f"in a backward pass {order}"),
+        (lambda b, m: _finish(b, m, last_first=False, early=True), f"{early}, and {order}"),
+        (lambda b, m: _finish(b, m, last_first=False, alone=False), f"{both}, and {order}"),
+        (lambda b, m: _finish(b, m, early=True, alone=False), f"{early}, and {both}"),
         (lambda b, m: sum(b) + sum(m), "nothing is hidden any more"),
-        (lambda b, m: max(sum(b), sum(m)), "that is the bound: who computes for the last message?"),
+        (lambda b, m: max(sum(b), sum(m)), "that is the bound: what hides the last message?"),
     ]
     for wrong, hint in hints:
         if _all_close(given, cases, wrong):

@@ -93,6 +93,7 @@ class Walls(Widget):
         import html
 
         import numpy as np
+        from matplotlib.ticker import FuncFormatter, NullLocator
 
         from dtlib.style import BACKWARD, FORWARD, INK, figure, inline_svg, label_curve
 
@@ -107,13 +108,18 @@ class Walls(Widget):
         ax.plot(across, late, color=BACKWARD, linestyle="--")
         end = format_quantity(setting.start["deadline"], "s")
         label_curve(ax, across[12], late[12], f"after {end}", BACKWARD, dx=8, dy=6)
-        ax.plot(across, setting.start["tokens_per_param"] * across, ":", color=INK, linewidth=1)
+        ratio = setting.start["tokens_per_param"]
+        ax.plot(across, ratio * across, ":", color=INK, linewidth=1)
+        label_curve(ax, across[6], ratio * across[6], f"{ratio:g} per parameter", dx=4, dy=-12)
         for name, size, count in spec["models"]:
             ax.plot(size, count, "o", color=INK)
             label_curve(ax, size, count, name, INK)
         point = setting.start["params"], setting.start["tokens"]
         ax.plot(*point, "s", color=FORWARD, markersize=8)
         ax.set(xscale="log", yscale="log", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+            axis.set_minor_locator(NullLocator())
         ax.set_xlabel("parameters")
         ax.set_ylabel("training tokens")
         alt = f"Published models over parameters and tokens, with the two walls: {self._state()}"
@@ -124,3 +130,9 @@ class Walls(Widget):
         start, gpu = self._setting.start, self.spec["gpus"][0][0]
         days = format_quantity(start["deadline"], "s")
         return f"Drawn for {format_quantity(start['P'])} {gpu} and {days}."
+
+
+def _short(value: float) -> str:
+    """A count as the field writes it: 5B parameters, 1.4T tokens."""
+    name, size = next((n, s) for n, s in (("T", 1e12), ("B", 1e9), ("M", 1e6)) if value >= s)
+    return f"{format_quantity(value / size)}{name}"

@@ -191,7 +191,7 @@ def check_overlap(compute, P, comm, sync, overlap) -> float:
     >>> check_overlap(compute=4, P=4, comm=2, sync=0, overlap=2)
     Traceback (most recent call last):
     ...
-    ValueError: overlap 2 s: at most 1 s can be hidden, or the step ends before its communication
+    ValueError: overlap 2 s, at most 1 s: the step would end before its communication
     """
     most = most_overlap_time(compute, P, comm, sync)
     if overlap < 0:
@@ -199,7 +199,6 @@ def check_overlap(compute, P, comm, sync, overlap) -> float:
     if overlap > most:
         late = "communication" if comm + sync > compute / P else "computation"
         raise ValueError(
-            f"overlap {overlap:g} s: at most {most:g} s can be hidden, "
-            f"or the step ends before its {late}"
+            f"overlap {overlap:g} s, at most {most:g} s: the step would end before its {late}"
         )
     return fleet_step_time(compute, P, comm, sync, overlap)

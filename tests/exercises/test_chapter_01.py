@@ -102,10 +102,10 @@ def with_the_floor(work, fixed, per_rank):
 
 def step_time(backward, messages):
     computed = sent = 0.0
-    for work, message in zip(backward, messages, strict=True):
+    for work, message in zip(reversed(backward), reversed(messages), strict=True):
         computed += work
-        sent = max(sent, computed) + message if message else sent
-    return max(computed, sent)
+        sent = max(sent, computed) + message
+    return sent
 
 
 def step_as_printed(backward, messages):
@@ -118,26 +118,22 @@ def step_as_printed(backward, messages):
 
 def early_messages(backward, messages):
     computed = sent = 0.0
-    for work, message in zip(backward, messages, strict=True):
+    for work, message in zip(reversed(backward), reversed(messages), strict=True):
         sent = max(sent, computed) + message
         computed += work
-    return max(computed, sent)
+    return sent
 
 
 def all_at_once(backward, messages):
     computed = sent = 0.0
-    for work, message in zip(backward, messages, strict=True):
+    for work, message in zip(reversed(backward), reversed(messages), strict=True):
         computed += work
         sent = max(sent, computed + message)
-    return max(computed, sent)
-
-
-def end_of_the_messages(backward, messages):
-    computed = sent = 0.0
-    for work, message in zip(backward, messages, strict=True):
-        computed += work
-        sent = max(sent, computed) + message if message else sent
     return sent
+
+
+def first_layer_first(backward, messages):
+    return step_time(backward[::-1], messages[::-1])
 
 
 def kind(before, after):
@@ -258,11 +254,12 @@ CASES = {
         [
             (step_as_printed, "three mistakes"),
             (early_messages, "before its gradient"),
-            (all_at_once, "at the same time"),
-            (end_of_the_messages, "ends before its computing"),
+            (all_at_once, "network at once"),
+            (first_layer_first, "the last layer comes first"),
             (lambda b, m: sum(b) + sum(m), "nothing is hidden"),
             (lambda b, m: max(sum(b), sum(m)), "that is the bound"),
             (lambda b, m: 0.9 * step_time(b, m), "ends before its"),
+            (lambda b, m: 1.1 * step_time(b, m), "is too long"),
         ],
     ),
     "ex-moves-and-removals": Case(

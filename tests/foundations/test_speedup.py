@@ -116,13 +116,13 @@ def test_the_least_step_is_the_law_at_the_most_overlap():
 def test_the_naive_bound_admits_a_step_shorter_than_its_communication():
     naive = 2  # communication and waiting, all of it
     assert fleet_step_time(compute=4, P=4, comm=2, sync=0, overlap=naive) < 2
-    with pytest.raises(ValueError, match=r"at most 1 s can be hidden, .* its communication"):
+    with pytest.raises(ValueError, match=r"at most 1 s: .* its communication"):
         check_overlap(compute=4, P=4, comm=2, sync=0, overlap=naive)
 
 
 @pytest.mark.parametrize(
     ("overlap", "says"),
-    [(1.5, "at most 1 s .* its computation"), (-0.1, "must not be negative")],
+    [(1.5, "at most 1 s: .* its computation"), (-0.1, "must not be negative")],
 )
 def test_an_impossible_overlap_is_refused(overlap, says):
     with pytest.raises(ValueError, match=says):
