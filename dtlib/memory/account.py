@@ -1,7 +1,7 @@
 """The account of a rank's memory: first what the model itself needs, before any input arrives."""
 
 from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import minimum, where
+from dtlib.foundations.poly import minimum, sqrt, where
 
 _ZERO = "Rajbhandari et al. 2020"
 _STAGES = "stages 0 to 3; the parts are equal"
@@ -98,19 +98,19 @@ def rank_params(params, tp, p):
     symbol=r"M_\text{gather}",
     unit="B",
     source="Rajbhandari et al. 2020",
-    conditions="stage 3; equal layers; the next layer is gathered while one is computed",
+    conditions="equal layers; the next layer is gathered while one is computed",
 )
-def gathered_bytes(params, layers):
+def gathered_bytes(params, layers, stage):
     """What stage 3 holds besides its share: whole layers, while they are computed.
 
-    Equation: two bytes for each parameter of two layers.
-    Arguments: `params` that the rank would hold without ZeRO, in `layers`. Returns bytes.
-    Raises ZeroDivisionError for no layers. Source: Rajbhandari et al. 2020.
+    Equation: two bytes for each parameter of two layers; nothing before stage 3.
+    Arguments: `params` that the rank would hold without ZeRO, in `layers`; `stage` 0 to 3.
+    Returns bytes. Raises ZeroDivisionError for no layers. Source: Rajbhandari et al. 2020.
 
-    >>> gathered_bytes(params=30e9, layers=60)
-    2000000000.0
+    >>> gathered_bytes(params=30e9, layers=60, stage=3), gathered_bytes(30e9, 60, stage=2)
+    (2000000000.0, 0)
     """
-    return 2 * 2 * params / layers
+    return where(stage < 3, 0, 2 * 2 * params / layers)
 
 
 @formula(
@@ -166,3 +166,82 @@ def weight_bytes(params, element_bytes):
     60000000000.0
     """
     return element_bytes * params
+
+
+@formula(
+    symbol=r"M_\text{fused}",
+    unit="B",
+    source="Korthikanti et al. 2023, without the scores, which fused attention does not keep",
+    conditions="classical layer with dropout, 16-bit numbers, fused attention, no sequence "
+    "parallelism",
+)
+def fused_layer_bytes(seq, micro_batch, hidden, tp):
+    """What one layer keeps of its forward pass when the scores are never stored.
+
+    Equation: 34 bytes for each number of the residual stream, of which tensor parallelism divides
+    24. Arguments: counts. Returns bytes. Raises ZeroDivisionError for `tp` = 0.
+    Source: Korthikanti et al. 2023.
+
+    >>> fused_layer_bytes(seq=4096, micro_batch=1, hidden=7168, tp=1) / 1e9
+    0.998244352
+    """
+    return seq * micro_batch * hidden * (10 + 24 / tp)
+
+
+@formula(
+    symbol=r"M_\text{segments}",
+    unit="B",
+    source="Chen et al. 2016",
+    conditions="equal segments; one is recomputed at a time; its own first input is counted twice",
+)
+def segmented_activation_bytes(layers, segment, layer_bytes, seq, micro_batch, hidden):
+    """What a rank keeps when only every k-th layer's input is kept, and the rest is recomputed.
+
+    Equation: two bytes for each number of every kept input, and all of one segment while its
+    backward pass runs. With one segment of all layers nothing is recomputed.
+    Arguments: `layers`; `segment`, layers in a segment; `layer_bytes`, what a whole layer keeps;
+    `seq`, `micro_batch`, `hidden`. Returns bytes. Raises ZeroDivisionError for empty segments.
+    Source: Chen et al. 2016.
+
+    >>> segmented_activation_bytes(40, 4, 9.4e9, seq=4096, micro_batch=8, hidden=5120) / 1e9
+    40.9554432
+    """
+    return layers / segment * (2 * seq * micro_batch * hidden) + segment * layer_bytes
+
+
+@formula(
+    symbol=r"k_\text{best}^\text{seg}",
+    unit="",
+    source="Chen et al. 2016, with the bytes of a transformer's layer",
+    conditions="classical layer, scores kept, one rank; not a whole number",
+)
+def best_segment_layers(layers, seq, hidden, heads):
+    """How many layers a segment should have, so that least is kept.
+
+    Equation: where another layer in each segment costs what fewer kept inputs save.
+    Arguments: counts. Returns a count, seldom a whole one; below 1, every layer's input is kept.
+    Raises ZeroDivisionError for a width of 0. Source: Chen et al. 2016.
+
+    >>> round(best_segment_layers(layers=80, seq=2048, hidden=12288, heads=96), 2)
+    1.18
+    """
+    return sqrt(2 * layers / (34 + 5 * heads * seq / hidden))
+
+
+@formula(
+    symbol=r"W_\text{segments}",
+    unit="FLOP",
+    source="Chen et al. 2016",
+    conditions="the forward pass is a third of the work; the last segment is still there",
+)
+def segment_repeated_flops(flops, segment, layers):
+    """The work that recomputing segments adds to a step.
+
+    Equation: the forward pass, a third of the work, of all segments but the last.
+    Arguments: `flops` of the step without repeats; `segment` layers; `layers`. Returns FLOP.
+    Raises ZeroDivisionError for no layers. Source: Chen et al. 2016.
+
+    >>> segment_repeated_flops(flops=6e17, segment=12, layers=48) / 1e17
+    1.5
+    """
+    return flops / 3 * (1 - segment / layers)

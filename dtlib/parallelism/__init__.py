@@ -7,8 +7,11 @@ from dtlib.parallelism.cost import (
     micro_batch_count,
     pipeline_bubble_time,
     pipeline_send_time,
+    replica_bandwidth,
+    replica_count,
     sharded_exchange_time,
     tensor_parallel_time,
+    zero_exchange_time,
 )
 from dtlib.parallelism.data import (
     data_parallel_fastest_ranks,
@@ -26,6 +29,9 @@ __all__ = [
     "micro_batch_count",
     "pipeline_bubble_time",
     "pipeline_send_time",
+    "replica_bandwidth",
+    "replica_count",
     "sharded_exchange_time",
     "tensor_parallel_time",
+    "zero_exchange_time",
 ]

@@ -10,7 +10,7 @@ from dtlib.collectives.cost import (
 )
 from dtlib.foundations.alpha_beta import message_time
 from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import maximum, minimum
+from dtlib.foundations.poly import maximum, minimum, where
 
 _MEGATRON = "Narayanan et al. 2021"
 _RING = "ring collectives, one port per rank, nothing overlaps"
@@ -177,3 +177,66 @@ def last_backward_time(computing, m):
     2.0
     """
     return 2 / 3 * computing / m
+
+
+@formula(
+    symbol=r"T_\text{ZeRO}",
+    unit="s",
+    source="Rajbhandari et al. 2020",
+    conditions=f"{_RING}; up to stage 2 gradients are exchanged once a step",
+)
+def zero_exchange_time(stage, n, m, dp, alpha, beta):
+    """The time for which replicas exchange gradients, and in stage 3 weights, in one step.
+
+    Equation: one ring all-reduce, or from stage 3 on what gathering adds.
+    Arguments: `stage` 0 to 3, `n` bytes of a rank's undivided weights, `m` micro-batches, `dp`
+    replicas, `alpha` seconds, `beta` bytes/s. Returns seconds.
+    Raises ZeroDivisionError for `beta` = 0. Source: Rajbhandari et al. 2020.
+
+    >>> [round(zero_exchange_time(z, 60e9, 8, 128, 0, 320e9), 2) for z in (2, 3)]
+    [0.37, 4.46]
+    """
+    return where(
+        stage < 3,
+        ring_all_reduce_time(n, dp, alpha, beta),
+        sharded_exchange_time(n, m, dp, alpha, beta),
+    )
+
+
+@formula(
+    symbol=r"P_\text{replicas}",
+    unit="",
+    source="counting",
+    conditions="every rank works, and the groups divide the ranks",
+)
+def replica_count(P, tp, p):
+    """How many replicas of the model share the batch.
+
+    Equation: all ranks, over those of one replica. Arguments: `P` ranks, `tp` that share a layer,
+    `p` stages. Returns a count. Raises ZeroDivisionError for 0. Source: counting.
+
+    >>> replica_count(P=128, tp=4, p=2)
+    16.0
+    """
+    return P / (tp * p)
+
+
+@formula(
+    symbol=r"\beta_\text{ports}",
+    unit="B/s",
+    source="counting",
+    conditions="replicas lie across nodes, tensor parallelism inside; every group rings through "
+    "all ports of its members in a node",
+)
+def replica_bandwidth(nics, beta, beta_in, tp):
+    """The bandwidth that a ring of replicas has for each of its ranks.
+
+    Equation: a node's ports, shared by the rings that leave it, of which tensor parallelism makes
+    one for each of its ranks; at most the bandwidth inside.
+    Arguments: `nics` ports of `beta` bytes/s in a node; `beta_in` bytes/s inside it; `tp`.
+    Returns bytes/s. Raises ZeroDivisionError for `tp` = 0. Source: counting.
+
+    >>> [replica_bandwidth(nics=8, beta=50e9, beta_in=450e9, tp=tp) / 1e9 for tp in (1, 4, 8)]
+    [400.0, 100.0, 50.0]
+    """
+    return minimum(beta_in, nics * beta / tp)

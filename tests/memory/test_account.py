@@ -4,8 +4,17 @@ from fractions import Fraction
 
 import pytest
 
-from dtlib.foundations import adam_state_bytes
-from dtlib.memory import model_state_bytes
+from dtlib.foundations import TransformerSpec, adam_state_bytes, layer_activation_bytes
+from dtlib.memory import (
+    best_segment_layers,
+    fused_layer_bytes,
+    gathered_bytes,
+    model_state_bytes,
+    segment_repeated_flops,
+    segmented_activation_bytes,
+)
+
+WIDE = {"seq": 2048, "micro_batch": 1, "hidden": 12288}
 
 
 @pytest.mark.parametrize(
@@ -37,3 +46,38 @@ def test_what_a_stage_leaves_whole_is_its_floor(stage, floor):
 def test_sabotage_forgetting_the_optimizer_is_off_by_four():
     weights_and_gradients = 4 * 10**9
     assert model_state_bytes(10**9, 0, 1) / weights_and_gradients == 4
+
+
+@pytest.mark.parametrize("tp", [1, 2, 4])
+def test_a_fused_layer_keeps_what_the_exact_list_keeps_without_the_scores(tp):
+    """Exactly, but for the mask of a dropout and the one number that fused attention keeps."""
+    spec = TransformerSpec("wide", layers=3, hidden=4096, heads=32, vocab=100, dropout=True)
+    exact = spec.activation_bytes(2048, 2, tp) / 3
+    assert fused_layer_bytes(2048, 2, 4096, tp) == pytest.approx(exact, rel=0.005)
+
+
+@pytest.mark.parametrize(("layers", "heads"), [(80, 96), (80, 0.001), (24, 8), (1000, 1)])
+def test_no_length_of_segments_keeps_less_than_the_best(layers, heads):
+    layer = layer_activation_bytes(heads=heads, **WIDE)
+
+    def kept(segment):
+        return segmented_activation_bytes(layers, segment, layer, **WIDE)
+
+    best = best_segment_layers(layers, 2048, 12288, heads)
+    assert all(kept(best) <= kept(k) for k in range(1, layers + 1))
+    assert kept(best) < kept(0.99 * best) and kept(best) < kept(1.01 * best)
+
+
+def test_the_square_root_is_best_only_where_a_layer_keeps_as_much_as_its_input():
+    kept = {k: segmented_activation_bytes(81, k, 2 * 2048 * 12288, **WIDE) for k in range(1, 82)}
+    assert min(kept, key=kept.get) == 9
+    assert best_segment_layers(81, 2048, 12288, heads=0) == pytest.approx((2 * 81 / 34) ** 0.5)
+
+
+def test_one_segment_of_all_layers_repeats_nothing_and_single_layers_almost_a_third():
+    assert segment_repeated_flops(9e17, 48, 48) == 0
+    assert segment_repeated_flops(Fraction(9), 1, Fraction(48)) == 3 - Fraction(3, 48)
+
+
+def test_only_stage_three_gathers():
+    assert [gathered_bytes(30e9, 60, stage) for stage in range(4)] == [0, 0, 0, 2e9]
