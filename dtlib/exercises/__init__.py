@@ -5,6 +5,7 @@ what it did. It says what is wrong and where, and keeps the right value to itsel
 """
 
 from dtlib.exercises.engine import check
+from dtlib.exercises.practice_job import PracticeJob
 from dtlib.exercises.practice_link import PracticeLink
 from dtlib.exercises.trace import Deadlock, Message, Trace, TransportError
 from dtlib.exercises.transport import Comm, record
@@ -16,6 +17,7 @@ __all__ = [
     "Message",
     "NotYet",
     "Passed",
+    "PracticeJob",
     "PracticeLink",
     "Trace",
     "TransportError",
