@@ -53,8 +53,8 @@ _NAMES = {
     "million tok/s": ["million tok/s", "million tokens/s"],
     "USD": ["USD", "dollars", "$"],
     "USD/h": ["USD/h", "dollars an hour"],
-    "million USD": ["million USD", "million dollars"],
-    "billion USD": ["billion USD", "billion dollars"],
+    "M USD": ["M USD", "million USD", "million dollars"],
+    "G USD": ["G USD", "billion USD", "billion dollars"],
     "USD/kWh": ["USD/kWh", "dollars per kWh"],
 }
 _JOULES_PER_KWH = 3_600_000
@@ -74,8 +74,7 @@ def _known_units() -> dict[str, tuple[str, Rational]]:
     for prefix, size in (_DECIMAL | {"Z": 10**21, "Y": 10**24}).items():
         for base in ("FLOP", "FLOP/s", "FLOP/B"):
             units[f"{prefix}{base}"] = (base, size)
-    for word, size in {"": 1, "million ": 10**6, "billion ": 10**9}.items():
-        units[f"{word}USD"] = ("USD", size)
+    units |= {"USD": ("USD", 1), "M USD": ("USD", 10**6), "G USD": ("USD", 10**9)}
     for word, size in {"": 1, "thousand ": 10**3, "million ": 10**6}.items():
         units[f"{word}tok/s"] = ("tok/s", size)
     units |= {"USD/s": ("USD/s", 1), "USD/h": ("USD/s", Fraction(1, hour))}
@@ -103,7 +102,7 @@ _LADDERS = {
     "FLOP/s": [f"{prefix}FLOP/s" for prefix in _DECIMAL],
     "FLOP/B": ["FLOP/B"],
     "tok/s": ["tok/s", "thousand tok/s", "million tok/s"],
-    "USD": ["USD", "million USD", "billion USD"],
+    "USD": ["USD", "M USD", "G USD"],
     "USD/s": ["USD/h"],
     "USD/J": ["USD/kWh"],
     "J": ["J", "Wh", "kWh", "MWh", "GWh"],

@@ -31,8 +31,8 @@ const LADDERS = {
   ],
   USD: [
     ["USD", 1],
-    ["million USD", 1e6],
-    ["billion USD", 1e9],
+    ["M USD", 1e6],
+    ["G USD", 1e9],
   ],
   "USD/s": [["USD/h", 1 / 3600]],
   "USD/J": [["USD/kWh", 1 / 3.6e6]],
