@@ -14,7 +14,7 @@ one of their links leaves it, not all: that is why the order decides what an axi
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, permutations
 from operator import mul
@@ -250,20 +250,20 @@ def check_inside(placement: Placement, axis: str, level: str) -> None:
     >>> check_inside(Placement(levels, axes), "tensor", "node")
     Traceback (most recent call last):
     ...
-    dtlib.foundations.hierarchy.PlacementError: axis tensor leaves the node: of its group 0, 2, 4, \
-6, 8, ... only 4 of 8 ranks share one
+    dtlib.foundations.hierarchy.PlacementError: axis tensor leaves the node: of its 8 ranks 0, 2, \
+4, 6, 8, ... only 4 share one
     """
     if not placement.crosses(axis, level):
         return
     group, members = placement.group(axis), placement.members(axis, level)
     shown = ", ".join(map(str, group[:5])) + (", ..." if len(group) > 5 else "")
+    inside = "no two" if members == 1 else f"only {members}"
     raise PlacementError(
-        f"axis {axis} leaves the {level}: of its group {shown} only {members} of {len(group)} "
-        f"rank{'s' * (members > 1)} share{'s' * (members == 1)} one"
+        f"axis {axis} leaves the {level}: of its {len(group)} ranks {shown} {inside} share one"
     )
 
 
-def nested_read_time(size: float, memories: Iterable[tuple[float, float]]) -> float:
+def nested_read_time(size, memories):
     """The mean time of one read at a random place in `size` bytes, on levels inside one another.
 
     Equation: the latency of every level, weighted with the share of the bytes that lie there.
