@@ -9,6 +9,7 @@ a ping-pong as long as the rank says that began it.
     overhead-2-ranks        what a sender spends on a message that it does not wait for
     all-reduce-2-ranks      gloo's own and our schedules, labels "ring 1 MB"
     ring-vs-tree-4-ranks    the same on four ranks, with the ping-pong of the same minute
+    roofline-1-core, break-even-2-ranks     see benchmarks/roofline.py
     interrupted-run-2-ranks, scaling-1-2-4-ranks    see interrupted_run.py
     fleet-law-ranks         see fleet_law.py
     memory-levels           see memory_levels.py
@@ -22,6 +23,7 @@ from benchmarks.data_loader import measure_data_loader
 from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
+from benchmarks.roofline import measure_break_even, measure_one_core
 from dtlib import launch, recordings
 from dtlib.collectives import (
     execute,
@@ -176,6 +178,8 @@ def main() -> None:
         ("overhead-2-ranks", measure_overhead),
         ("all-reduce-2-ranks", lambda: measure_all_reduces(2, "all-reduce-2-ranks")),
         ("ring-vs-tree-4-ranks", lambda: measure_all_reduces(4, "ring-vs-tree-4-ranks")),
+        ("roofline-1-core", measure_one_core),
+        ("break-even-2-ranks", measure_break_even),
         ("interrupted-run-2-ranks", measure_interrupted),
         ("scaling-1-2-4-ranks", measure_scaling),
     ):
