@@ -99,34 +99,66 @@ def test_in_order_no_choice_of_the_sliders_does_the_task():
     assert best < 0.95
 
 
-def test_in_the_browser_keys_move_the_loader_to_the_library_s_share(tmp_path):
+@pytest.fixture(scope="module")
+def browser():
     playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if not chromium:
+    if not (chromium := shutil.which("chromium")):
         pytest.skip("needs chromium")
-    feeder = widget()
-    (tmp_path / "page.html").write_text(page(feeder), encoding="utf-8")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
+        found = driver.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
-        tab = browser.new_page(viewport={"width": 390, "height": 900})
-        faults = []
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.goto((tmp_path / "page.html").as_uri())
-        share = tab.locator(".dt-share")
-        start = feeder.run(spread=1, workers=4, depth=4, in_order=True).busy_fraction
-        assert format_quantity(start, "%", 3) in share.text_content()
-        spread, _, depth = (tab.locator(".dt-controls .dt-range").nth(i) for i in range(3))
-        spread.press("End")
-        for _ in range(DEPTHS.index(24) - DEPTHS.index(4)):
-            depth.press("ArrowRight")
-        tab.locator(".dt-check input").press("Space")
-        end = feeder.run(spread=2, workers=4, depth=24, in_order=False).busy_fraction
-        assert format_quantity(end, "%", 3) in share.text_content()
-        assert tab.locator(".dt-task.is-met").count() == 1
-        tab.locator(".dt-reset").click()
-        assert format_quantity(start, "%", 3) in share.text_content()
-        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-        assert not faults
-        browser.close()
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def tab(browser, tmp_path, request):
+    """The widget on a page; nothing may go wrong there."""
+    theme = getattr(request, "param", "light")
+    (tmp_path / "page.html").write_text(page(widget(), theme=theme), encoding="utf-8")
+    context = browser.new_context(viewport={"width": 390, "height": 900}, has_touch=True)
+    tab, faults = context.new_page(), []
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.goto((tmp_path / "page.html").as_uri())
+    yield tab
+    assert not faults
+    context.close()
+
+
+def test_in_the_browser_keys_move_the_loader_to_the_library_s_share(tab):
+    feeder = widget()
+    share = tab.locator(".dt-share")
+    start = feeder.run(spread=1, workers=4, depth=4, in_order=True).busy_fraction
+    assert format_quantity(start, "%", 3) in share.text_content()
+    spread, _, depth = (tab.locator(".dt-controls .dt-range").nth(i) for i in range(3))
+    spread.press("End")
+    for _ in range(DEPTHS.index(24) - DEPTHS.index(4)):
+        depth.press("ArrowRight")
+    tab.locator(".dt-check input").press("Space")
+    end = feeder.run(spread=2, workers=4, depth=24, in_order=False).busy_fraction
+    assert format_quantity(end, "%", 3) in share.text_content()
+    assert tab.locator(".dt-task.is-met").count() == 1
+    tab.locator(".dt-reset").click()
+    assert format_quantity(start, "%", 3) in share.text_content()
+    assert tab.locator(".dt-task.is-met").count() == 0
+
+
+def test_another_part_of_the_run_is_shown(tab):
+    part = tab.get_by_role("slider", name="Part of the run")
+    before = tab.locator(".dt-prefetch").get_attribute("aria-label")
+    part.press("PageDown") if part.input_value() != "0" else part.press("End")
+    assert tab.locator(".dt-prefetch").get_attribute("aria-label") != before
+    assert "from" in part.get_attribute("aria-valuetext")
+
+
+@pytest.mark.parametrize("tab", ["light", "dark"], indirect=True)
+def test_nothing_shuts_a_reader_out_and_a_phone_shows_it_all(tab):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(tab).response["violations"]
+    assert [(fault["id"], fault["nodes"][0]["target"]) for fault in found] == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    boxes = tab.locator("label:visible, button:visible").evaluate_all(
+        "all => all.map(x => x.getBoundingClientRect().height)"
+    )
+    assert min(boxes) >= 40
