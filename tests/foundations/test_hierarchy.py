@@ -141,10 +141,31 @@ def test_no_matching_beats_the_heaviest_axis_on_the_fastest_level(traffic, data)
     k = len(traffic)
     shares = data.draw(st.lists(st.integers(1, 100), min_size=k, max_size=k))
     heavy, fast = sorted(traffic, reverse=True), sorted(shares, reverse=True)
-    for combine in (sum, max):
-        best = combine(Fraction(v, u) for v, u in zip(heavy, fast, strict=True))
-        for order in permutations(heavy):
-            assert best <= combine(Fraction(v, u) for v, u in zip(order, fast, strict=True))
+
+    def total(order):
+        return sum(Fraction(v, u) for v, u in zip(order, fast, strict=True))
+
+    def walls(order):
+        return [sum(order[level:]) for level in range(k)]
+
+    for order in permutations(heavy):
+        assert total(heavy) <= total(order)
+        assert all(a <= b for a, b in zip(walls(heavy), walls(order), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sorted_by_bytes_every_wall_carries_the_least_that_it_can(seed):
+    draw = random.Random(seed)
+    axes = [Axis(name, 8, draw.randint(1, 100) * GB) for name in "abc"]
+    axes.sort(key=lambda axis: -axis.traffic)
+    for level in PODS:
+        loads = [
+            sum(place.load(axis.name, level.name) for axis in axes)
+            for place in (Placement(PODS, order) for order in permutations(axes))
+        ]
+        assert loads[0] == min(loads)
+        crossing = sum(axis.traffic for axis in axes[PODS.index(level) :])
+        assert loads[0] == level.ranks * crossing
 
 
 @pytest.mark.parametrize("seed", range(12))
