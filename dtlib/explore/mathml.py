@@ -179,7 +179,9 @@ class _Reader:
 
 
 def _greek(name: str) -> str:
-    """The letter of a name such as alpha or Delta, or nothing."""
+    """The letter of a name such as alpha or Delta, and of ell, or nothing."""
+    if name == "ell":
+        return "ℓ"
     size = "CAPITAL" if name[:1].isupper() else "SMALL"
     try:
         return unicodedata.lookup(f"GREEK {size} LETTER {name.upper().replace('LAMBDA', 'LAMDA')}")

@@ -221,6 +221,16 @@ class Sheet(Mapping):
         }
         return Sheet(given, self.lines)
 
+    def __repr__(self) -> str:
+        from dtlib.foundations.sheet_table import sheet_tables
+
+        return repr(sheet_tables(self))
+
+    def _repr_markdown_(self) -> str:
+        from dtlib.foundations.sheet_table import sheet_tables
+
+        return sheet_tables(self)._repr_markdown_()
+
     def _checked(self, name: str, entry: Line) -> Line:
         """The line, with its unit, after every feed was found and has the unit that is asked."""
         known = {**self.given, **self.lines}

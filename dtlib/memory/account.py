@@ -116,20 +116,22 @@ def gathered_bytes(params, layers, stage):
 @formula(
     symbol=r"M_\text{act}",
     unit="B",
-    source="Narayanan et al. 2021",
-    conditions="1F1B; the first stage, which holds most; equal stages",
+    source="Narayanan et al. 2021; Korthikanti et al. 2023 for interleaved stages",
+    conditions="1F1B; the first rank of the pipeline, which holds most; equal stages",
 )
-def pipeline_activation_bytes(kept_bytes, p, m):
+def pipeline_activation_bytes(kept_bytes, p, m, v):
     """What a rank keeps of its forward passes until their backward passes come.
 
-    Equation: its stage's part of as many micro-batches as are under way, at most one per stage.
-    Arguments: `kept_bytes` of one micro-batch in all layers, `p` stages, `m` micro-batches.
-    Returns bytes. Raises ZeroDivisionError for no stages. Source: Narayanan et al. 2021.
+    Equation: its part of as many micro-batches as are under way, at most one for each rank of the
+    pipeline; interleaved stages start some more.
+    Arguments: `kept_bytes` of one micro-batch in all layers, `p` ranks in the pipeline, `m`
+    micro-batches, `v` stages of one rank. Returns bytes. Raises ZeroDivisionError for `p` = 0.
+    Source: Narayanan et al. 2021; Korthikanti et al. 2023.
 
-    >>> pipeline_activation_bytes(kept_bytes=64e9, p=4, m=32)
-    64000000000.0
+    >>> [pipeline_activation_bytes(kept_bytes=64e9, p=4, m=32, v=v) / 1e9 for v in (1, 3)]
+    [64.0, 80.0]
     """
-    return kept_bytes / p * minimum(p, m)
+    return kept_bytes / p * minimum(p, m) * where(v < 2, 1, 1 + (p - 1) / (p * v))
 
 
 @formula(
