@@ -14,6 +14,7 @@ a ping-pong as long as the rank says that began it.
     fleet-law-ranks         see fleet_law.py
     memory-levels           see memory_levels.py
     data-loader             see data_loader.py
+    tiny-gpt-step           see tiny_step.py
 """
 
 import random
@@ -24,6 +25,7 @@ from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
 from benchmarks.roofline import measure_break_even, measure_one_core
+from benchmarks.tiny_step import measure_tiny_step
 from dtlib import launch, recordings
 from dtlib.collectives import (
     execute,
@@ -182,6 +184,7 @@ def main() -> None:
         ("break-even-2-ranks", measure_break_even),
         ("interrupted-run-2-ranks", measure_interrupted),
         ("scaling-1-2-4-ranks", measure_scaling),
+        ("tiny-gpt-step", measure_tiny_step),
     ):
         start = time.perf_counter()
         measure()

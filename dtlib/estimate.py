@@ -312,7 +312,6 @@ def _step(plan: _Plan, given: dict) -> dict[str, Line]:
 
 def _computing(plan: _Plan, given: dict) -> dict[str, Line]:
     spec, pace = plan.spec, plan.pace
-    repeated = plan.recompute != "none"
     per_token = spec.flops_per_token(plan.seq, recompute=plan.recompute)
     if plan.efficiency is not None:
         given["done_flops"] = Given(per_token, "FLOP", "work for one token, repeats included")
@@ -325,12 +324,10 @@ def _computing(plan: _Plan, given: dict) -> dict[str, Line]:
         spec, plan.seq * plan.micro_batch, plan.gpu, tp=plan.tp, dtype=plan.dtype
     )
     again, passes = (forward, 4) if plan.recompute == "full" else (0.0, 3)
-    scores = (4 if repeated else 3) * spec.score_flops(plan.seq)
     given |= {
         "products_micro": Given(
             forward + backward + again, "s", "products of one micro-batch", "gemm_time"
         ),
-        "scores": Given(scores, "FLOP", "attention of one token, repeats included", _COUNTED),
         "attention_fraction": Given(pace.attention_fraction, "", "", "fitted"),
         "touches": Given(pace.touches * passes / 3, "", "", "fitted"),
         "kept_once": Given(plan.kept("none"), "B", "bytes that stream", _COUNTED),
@@ -339,10 +336,14 @@ def _computing(plan: _Plan, given: dict) -> dict[str, Line]:
         "idle": Given(pace.idle, "s", "", "fitted"),
         "passes": passes,
     }
-    return {
-        "products": line(stage_time, micro_time="products_micro"),
-        "scores_work": line(step_flops, label="work of attention", token_flops="scores"),
-        "attention": line(arithmetic_time, flops="scores_work", peak_fraction="attention_fraction"),
+    lines, scored = {"products": line(stage_time, micro_time="products_micro")}, "attention_work"
+    if plan.recompute != "none":
+        scores = 4 * spec.score_flops(plan.seq)
+        given["scores"] = Given(scores, "FLOP", "attention of one token, and again", _COUNTED)
+        scored, label = "attention_done", "work of the scores, and again"
+        lines[scored] = line(step_flops, label=label, token_flops="scores")
+    return lines | {
+        "attention": line(arithmetic_time, flops=scored, peak_fraction="attention_fraction"),
         "streams": line(streaming_time, kept_bytes="kept_once"),
         "gaps": line(gap_time),
         "computing": total("products", "attention", "streams", "gaps"),

@@ -263,8 +263,8 @@ class Sheet(Mapping):
         for other in others:
             if known[other].unit != known[first].unit:
                 raise UnitError(
-                    f"line {name!r} adds {first!r}, which is {_kind(known[first].unit)}, "
-                    f"and {other!r}, which is {_kind(known[other].unit)}"
+                    f"line {name!r} adds {first!r} ({_short(known[first].unit)}) "
+                    f"and {other!r} ({_short(known[other].unit)})"
                 )
         entry = replace(entry, unit=known[first].unit)
         self._check_limit(name, entry, known)
@@ -319,3 +319,7 @@ def _given(name: str, value: Given | float) -> Given:
 
 def _kind(unit: str) -> str:
     return f"in {unit}" if unit else "a count"
+
+
+def _short(unit: str) -> str:
+    return unit or "a count"

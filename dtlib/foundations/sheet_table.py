@@ -9,6 +9,8 @@ from dtlib.foundations.sheet import Sheet, readable
 from dtlib.foundations.table import Table, Tables
 from dtlib.foundations.units import format_quantity
 
+_LARGEST = ", the largest"
+
 
 class LineTable(Table):
     """A table whose column `from` is for a terminal, and `equation` for a page."""
@@ -16,8 +18,16 @@ class LineTable(Table):
     def _repr_markdown_(self) -> str:
         keep = [i for i, column in enumerate(self.columns) if column != "from"]
         columns = tuple(self.columns[i] for i in keep)
-        rows = tuple(tuple(row[i] for i in keep) for row in self.rows)
+        rows = tuple(tuple(self._on_a_page(i, row[i]) for i in keep) for row in self.rows)
         return Table(self.title, columns, rows)._repr_markdown_()
+
+    def _on_a_page(self, column: int, cell: str) -> str:
+        """A value keeps its unit on its line; the largest part of a sum is bold, not named."""
+        if self.columns[column] == "value":
+            return cell.replace(" ", "\u00a0")
+        if cell.endswith(_LARGEST):
+            return f"**{cell.removesuffix(_LARGEST)}**"
+        return cell
 
 
 def sheet_tables(sheet: Sheet, groups: Mapping[str, Iterable[str]] | None = None) -> Tables:
@@ -61,7 +71,7 @@ def _share(sheet: Sheet, name: str, values: Mapping[str, float]) -> str:
         if name in line.parts and values[whole]:
             share = format_quantity(values[name] / values[whole], "%", 2)
             largest = values[name] == max(values[part] for part in line.parts)
-            return f"{share} of {sheet.label(whole)}" + (", the largest" if largest else "")
+            return f"{share} of {sheet.label(whole)}" + (_LARGEST if largest else "")
     return ""
 
 

@@ -3,11 +3,7 @@
 Each strategy has its own chapter later; these equations are what an estimate needs of them.
 """
 
-from dtlib.collectives.cost import (
-    ring_all_gather_time,
-    ring_all_reduce_time,
-    ring_reduce_scatter_time,
-)
+from dtlib.collectives.cost import ring_all_reduce_time
 from dtlib.foundations.alpha_beta import message_time
 from dtlib.foundations.formula import formula
 from dtlib.foundations.poly import maximum, minimum, where
@@ -128,7 +124,7 @@ def sharded_exchange_time(n, m, dp, alpha, beta):
     """The time for which ZeRO's stage 3 communicates in one step.
 
     Equation: per micro-batch the weights are gathered forward and again backward, and the
-    gradients reduced and scattered: three halves of an all-reduce.
+    gradients reduced and scattered; each of the three is half of a ring all-reduce.
     Arguments: `n` bytes of a rank's undivided weights, `m` micro-batches, `dp` replicas, `alpha`
     seconds, `beta` bytes/s. Returns seconds. Raises ZeroDivisionError for `beta` = 0.
     Source: Rajbhandari et al. 2020.
@@ -136,9 +132,7 @@ def sharded_exchange_time(n, m, dp, alpha, beta):
     >>> round(sharded_exchange_time(n=60e9, m=1, dp=128, alpha=0, beta=50e9), 2)
     3.57
     """
-    return m * (
-        2 * ring_all_gather_time(n, dp, alpha, beta) + ring_reduce_scatter_time(n, dp, alpha, beta)
-    )
+    return 3 * m * ((dp - 1) * alpha + (dp - 1) / dp * n / beta)
 
 
 @formula(

@@ -11,7 +11,8 @@ from scripts import Scripts
 from dtlib.collectives import ring_all_reduce_time
 from dtlib.explore.controls import Task, between
 from dtlib.explore.worksheet import Worksheet
-from dtlib.foundations import training_flops, training_time
+from dtlib.foundations import training_flops
+from dtlib.foundations.pace import arithmetic_time
 from dtlib.foundations.sheet import Given, Sheet, line, readable, total
 from dtlib.foundations.units import GB, us
 from dtlib.memory import model_state_bytes
@@ -31,7 +32,7 @@ def sheet() -> Sheet:
     }  # fmt: skip
     lines = {
         "work": training_flops,
-        "arithmetic": training_time,
+        "arithmetic": line(arithmetic_time, flops="work", peak_fraction="mfu"),
         "gradients": line(ring_all_reduce_time, P="dp", alpha=2 * us, beta=50 * GB),
         "step": total("arithmetic", "gradients", label="one step"),
         "state": line(model_state_bytes, label="weights, gradients, optimizer"),
@@ -121,7 +122,7 @@ def browser():
 def tab(browser, tmp_path):
     """The worksheet on a page; nothing may be said on the console."""
     file = tmp_path / "page.html"
-    file.write_text(page(worksheet(open_=["state"])), encoding="utf-8")
+    file.write_text(page(worksheet(open_=["state"], hidden=["work"])), encoding="utf-8")
     context = browser.new_context(viewport={"width": 390, "height": 900})
     tab, faults = context.new_page(), []
     tab.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
@@ -141,7 +142,8 @@ def values(tab) -> list[str]:
 def expected(**changes) -> list[str]:
     state = {"params": 30e9, "dp": 64, "stage": 3} | changes
     found = sheet().values_at(**state)
-    return [readable(found[name], sheet().unit(name)) for name in sheet().lines]
+    shown = [name for name in sheet().lines if name != "work"]
+    return [readable(found[name], sheet().unit(name)) for name in shown]
 
 
 def test_keys_move_an_input_and_every_line_that_depends_on_it(tab):

@@ -37,7 +37,7 @@ def test_a_line_may_be_fed_under_another_name_or_by_a_number():
     ("given", "lines", "says"),
     [
         (RUN | LINK, {"work": training_flops, "sum": total("work", "n")},
-         "'work', which is in FLOP, and 'n', which is in B"),
+         "'work' .FLOP. and 'n' .B."),
         (RUN | LINK, {"wire": line(message_time, n="alpha")},
          "'n' of message_time is in B, but 'alpha' is in s"),
         (RUN | LINK, {"wire": line(message_time, beta="peak")}, "in B/s, but 'peak' is in FLOP/s"),

@@ -122,7 +122,7 @@ function render({ model: widget, el }) {
         const text = h("span", { class: "dt-row-value" });
         const goto = byKey[x] && !byKey[x].hidden
           ? h("button", { type: "button", class: "dt-link", onclick: () => jump(x) }, label(x))
-          : h("span", {}, label(x), known[x].source ? ` (${known[x].source})` : "");
+          : h("span", {}, label(x), known[x]?.source ? ` (${known[x].source})` : "");
         return { x, text, item: h("li", {}, math(l.letters[i]), " ", text, " ", goto) };
       });
     detail.append(scroll, h("ul", { class: "dt-feeds" }, ...sources.map((source) => source.item)));
