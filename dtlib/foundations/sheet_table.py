@@ -38,11 +38,11 @@ def sheet_tables(sheet: Sheet, groups: Mapping[str, Iterable[str]] | None = None
 
     >>> from dtlib.foundations.training import training_flops
     >>> sheet_tables(Sheet({"params": 30e9, "tokens": 4e6}, {"work": training_flops}))
-    lines
-      line  value      part of  from
-      work  720 PFLOP           training_flops(params, tokens)
+    Sheet
+      line  value      from
+      work  720 PFLOP  training_flops(params, tokens)
     """
-    groups = groups or {"lines": list(sheet.lines)}
+    groups = groups or {"Sheet": list(sheet.lines)}
     return Tables(_table(sheet, title, list(names)) for title, names in groups.items() if names)
 
 
@@ -59,7 +59,9 @@ def _table(sheet: Sheet, title: str, names: list[str]) -> Table:
         for name in names
     ]
     columns = ("line", "value", "part of", "from", "equation")
-    return LineTable(title, columns, tuple(rows), page_only=("equation",))
+    keep = [i for i, name in enumerate(columns) if name != "part of" or any(r[i] for r in rows)]
+    kept = tuple(tuple(row[i] for i in keep) for row in rows)
+    return LineTable(title, tuple(columns[i] for i in keep), kept, page_only=("equation",))
 
 
 def _share(sheet: Sheet, name: str, values: Mapping[str, float]) -> str:
