@@ -204,7 +204,7 @@ def test_it_prints_as_tables_with_every_line_its_formula_and_the_largest_part():
 
 def test_bytes_and_work_never_meet_in_an_estimate_either():
     run = of(mfu=0.45)
-    with pytest.raises(UnitError, match="'work' .FLOP. and 'memory' .B."):
+    with pytest.raises(UnitError, match=r"'work' \(FLOP\) and 'memory' \(B\)"):
         Sheet(run.given, run.lines | {"all": total("work", "memory")})
 
 
