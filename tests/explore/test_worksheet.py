@@ -8,10 +8,11 @@ import pytest
 from page import page
 from scripts import Scripts
 
+from dtlib import estimate
 from dtlib.collectives import ring_all_reduce_time
 from dtlib.explore.controls import Task, between
 from dtlib.explore.worksheet import Worksheet
-from dtlib.foundations import training_flops
+from dtlib.foundations import Cluster, catalog, published_models, training_flops
 from dtlib.foundations.pace import arithmetic_time
 from dtlib.foundations.sheet import Given, Sheet, line, readable, total
 from dtlib.foundations.units import GB, us
@@ -55,6 +56,18 @@ def test_the_page_computes_what_the_sheet_computes():
         assert sorted(found) == sorted(expected)
         for name, value in expected.items():
             assert found[name] == pytest.approx(value, rel=1e-12)
+
+
+def test_an_estimate_is_a_sheet_and_runs_in_the_page():
+    run = estimate(published_models["llama-3.1-8b"], Cluster(catalog["dgx-h100"], 8), batch=512,
+                   seq=8192, tp=2, pp=2, zero=1, recompute="selective", tokens=15e12)  # fmt: skip
+    inputs = {"dp_beta": between(1 * GB, 400 * GB, start=50 * GB)}
+    spec = Worksheet(run, inputs, title="Llama").spec
+    state = {"dp_beta": 2 * GB}
+    found = Scripts("quantities.js", "sheet.js")(
+        "sheetModel(spec).evaluate(state)", spec=spec, state=state
+    )
+    assert found == pytest.approx(run.values_at(**state), rel=1e-12)
 
 
 def test_the_page_reads_quantities_as_the_library_does():
