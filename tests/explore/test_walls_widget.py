@@ -21,6 +21,7 @@ MODELS = {"GPT-3": (175e9, 300e9), "Llama 3.1 405B": (405.9e9, 15.6e12)}
 RATE = {"peak": H100.peak("bf16"), "mfu": 0.4}
 NETWORK = {"batch_tokens": 4e6, "beta": 50 * GB}
 TITLE = "What fits"
+FOUND = " ".join(["Yes, and that is a long answer."] * 12)
 GOAL = (
     "P == 1024 and 19 < tokens / params and tokens / params < 21 and abs(time / deadline - 1) < 0.1"
 )
@@ -38,7 +39,7 @@ def walls(**changes):
         **NETWORK,
         "models": MODELS,
         "title": TITLE,
-        "task": Task("Find it.", GOAL, {"P": 1024, "params": 160e9, "tokens": 3.2e12}, "Yes."),
+        "task": Task("Find it.", GOAL, {"P": 1024, "params": 160e9, "tokens": 3.2e12}, FOUND),
     }
     return Walls(**arguments | changes)
 
@@ -153,6 +154,17 @@ def test_the_square_is_dragged_and_the_task_is_noticed(group, tab):
     x = plane["x"] + plane["width"] * 3.204 / 5  # 160 B on an axis from 100 M to 10 T
     y = plane["y"] + plane["height"] * (1 - 3.505 / 5)  # 3.2 T on one from 1 B to 100 T
     tab.mouse.move(x, y, steps=4)
+    tab.mouse.move(x + 0.5, y)  # the task is met and has pushed the figure down: nothing jumps
     tab.mouse.up()
     assert shown(group) == asked(160e9, 3.2e12, training_time(160e9, 3.2e12, 1024, **RATE))
-    assert status.inner_text() == "Done. Yes."
+    assert status.inner_text() == f"Done. {FOUND}"
+
+
+def test_a_dragged_square_keeps_to_the_line_of_tokens_per_parameter(group, tab):
+    plane = group.locator(".dt-map-frame").bounding_box()
+    x = plane["x"] + plane["width"] * 3.204 / 5
+    on_the_line = plane["y"] + plane["height"] * (1 - 3.505 / 5)
+    tab.mouse.click(x, on_the_line + 6)
+    assert shown(group) == asked(160e9, 3.2e12, training_time(160e9, 3.2e12, 1, **RATE))
+    tab.mouse.click(x, on_the_line + 40)
+    assert shown(group)[1] != format_quantity(training_time(160e9, 3.2e12, 1, **RATE), "s", 3)

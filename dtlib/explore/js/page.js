@@ -239,13 +239,14 @@ function flag(text, x, top, box) {
 // Pointer and touch: `move(x, y)` in the figure's own pixels, while a button or finger is down.
 function onDrag(svg, move, start) {
   let down = false;
+  let corner; // as it was when the drag began: a task that is met pushes the figure down
   const follow = (event) => {
-    const corner = svg.getBoundingClientRect();
     move(event.clientX - corner.left, event.clientY - corner.top);
   };
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;
     down = true;
+    corner = svg.getBoundingClientRect();
     svg.setPointerCapture(event.pointerId);
     start();
     follow(event);

@@ -4,6 +4,7 @@ const HINT =
   "Drag the square, click a published model, or Tab to it and use the arrow keys: first the " +
   "parameters, then the tokens.";
 const WIDE = 560;
+const SNAP = 8; // px from the line of tokens per parameter, on which a dragged square stays
 const TIMES = [
   ["1 day", 86400],
   ["10 years", 10 * 365.25 * 86400],
@@ -163,12 +164,13 @@ function render({ model: widget, el }) {
         `${short(at("wall"))} parameters.`,
     );
     const wall = clamp(xs(at("wall")), box.left, box.right);
-    const inTime = (name, deadline) => {
+    const inTime = (name, seconds) => {
       const tokens = ends(x).map((params) =>
-        at(name, { params, ...(deadline ? { deadline } : {}) }),
+        at(name, { params, ...(seconds ? { deadline: seconds } : {}) }),
       );
       return ends(x).map((params, i) => [xs(params), ys(tokens[i])]);
     };
+    const deadline = quantity(state.deadline, "s");
     const late = inTime("tokens");
     const alone = inTime("alone");
     const path = (points) => points.map(([px, py], i) => `${i ? "L" : "M"}${px} ${py}`).join("");
@@ -223,13 +225,13 @@ function render({ model: widget, el }) {
         along(
           ends(x).map((v) => [xs(v), ys(v * state.tokens_per_param)]),
           box,
-          `${state.tokens_per_param} tokens per parameter`,
+          `${state.tokens_per_param} ${width < WIDE ? "" : "tokens "}per parameter`,
           0.16,
           "dt-guide-label",
         ),
-        along(late, box, quantity(state.deadline, "s"), 0.05, "dt-time-name"),
+        along(late, box, deadline, 0.05, "dt-time-name"),
         wallName(box, wall),
-        published(box, xs, ys),
+        published(box, xs, ys, inked(late, box, deadline, 0.05)),
         point(box, xs, ys),
       ]
         .flat(Infinity)
@@ -238,7 +240,18 @@ function render({ model: widget, el }) {
   }
 
   // A name written along a falling or rising line, at a share of the part that is in the plot.
-  function along([[x0, y0], [x1, y1]], box, text, share, look) {
+  function along(line, box, text, share, look) {
+    const found = beside(line, box, text, share);
+    if (!found) return null;
+    const [px, py, turn] = found;
+    return s(
+      "text",
+      { class: `dt-halo ${look}`, x: px, y: py - 6, transform: `rotate(${turn} ${px} ${py})` },
+      text,
+    );
+  }
+
+  function beside([[x0, y0], [x1, y1]], box, text, share) {
     const slope = (y1 - y0) / (x1 - x0);
     const reach = [box.top, box.bottom].map((py) => x0 + (py - y0) / slope);
     const from = Math.max(box.left, Math.min(...reach));
@@ -246,12 +259,16 @@ function render({ model: widget, el }) {
     if (to - from < text.length * 7 + 20) return null;
     const px = from + clamp((to - from) * share, 8, 400);
     const py = y0 + (px - x0) * slope;
-    const turn = (Math.atan(slope) * 180) / Math.PI;
-    return s(
-      "text",
-      { class: `dt-halo ${look}`, x: px, y: py - 6, transform: `rotate(${turn} ${px} ${py})` },
-      text,
-    );
+    return [px, py, (Math.atan(slope) * 180) / Math.PI];
+  }
+
+  // The area that a name along a falling line takes.
+  function inked(line, box, text, share) {
+    const found = beside(line, box, text, share);
+    if (!found) return [];
+    const [left, top] = found;
+    const reach = text.length * 7;
+    return [{ left, right: left + reach, top: top - 18, bottom: top + reach }];
   }
 
   function wallName(box, wall) {
@@ -271,9 +288,9 @@ function render({ model: widget, el }) {
   }
 
   // Each name goes to the side of its dot that is free; where none is, the dot stands alone.
-  function published(box, xs, ys) {
+  function published(box, xs, ys, names) {
     const mine = { left: xs(state.params) - 9, right: xs(state.params) + 9 };
-    const taken = [{ ...mine, top: ys(state.tokens) - 9, bottom: ys(state.tokens) + 9 }];
+    const taken = [...names, { ...mine, top: ys(state.tokens) - 9, bottom: ys(state.tokens) + 9 }];
     const dots = spec.models.map(([name, params, tokens]) => [name, xs(params), ys(tokens)]);
     for (const [, px, py] of dots)
       taken.push({ left: px - 4, right: px + 4, top: py - 4, bottom: py + 4 });
@@ -286,7 +303,7 @@ function render({ model: widget, el }) {
         [px, py + 17, "middle", size / 2],
       ].map(([tx, ty, anchor, shift]) => ({
         attributes: { x: tx, y: ty, "text-anchor": anchor },
-        area: { left: tx - shift, right: tx - shift + size, top: ty - 12, bottom: ty + 3 },
+        area: { left: tx - shift, right: tx - shift + size, top: ty - 10, bottom: ty + 3 },
       }));
       const free = sides.find(
         ({ area }) =>
@@ -362,7 +379,9 @@ function render({ model: widget, el }) {
         const index = (c, scale, low, high, v) =>
           c.values[nearest(c.values, scale.invert(clamp(v, low, high)), "log")];
         state.params = index(x, xs, box.left, box.right, px);
-        state.tokens = index(y, ys, box.top, box.bottom, py);
+        const line = y.values[nearest(y.values, state.tokens_per_param * state.params, "log")];
+        const close = Math.abs(ys(line) - py) < SNAP;
+        state.tokens = close ? line : index(y, ys, box.top, box.bottom, py);
       }
       update();
     },
