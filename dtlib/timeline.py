@@ -11,7 +11,7 @@ The nouns:
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +43,8 @@ class Timeline:
     """Spans of one or many ranks.
 
     Arguments: ``spans``; ``unit``, of their times: "s", or "" for the steps of a simulation that
-    have no duration. Raises ValueError for a span that stops before it starts, or of another kind.
+    have no duration; ``names``, what the legend of a drawing calls a kind, if not by its own name.
+    Raises ValueError for a span that stops before it starts, or of another kind.
 
     >>> two_stages = Timeline(
     ...     [
@@ -61,9 +62,12 @@ class Timeline:
     (0.5, 3)
     """
 
-    def __init__(self, spans: Iterable[Span], unit: str = "s"):
+    def __init__(
+        self, spans: Iterable[Span], unit: str = "s", names: Mapping[str, str] | None = None
+    ):
         self.spans = sorted(map(Span._make, spans), key=lambda span: (span.rank, span.start))
         self.unit = unit
+        self.names = dict(names or {})
         for span in self.spans:
             if span.stop < span.start:
                 raise ValueError(f"span {span.name!r} of rank {span.rank} stops before it starts")
@@ -147,7 +151,7 @@ class Timeline:
         ax.set_xlim(0, float(self.makespan) or 1)
         ax.xaxis.get_major_locator().set_params(integer=not self.unit)
         quantity_axis(ax.xaxis, self.unit, "time" if self.unit else "time (steps)")
-        _draw_legend(ax, {span.kind for span in self.spans})
+        _draw_legend(ax, {span.kind for span in self.spans}, self.names)
         return fig
 
     def _lanes(self) -> list[str]:
@@ -218,12 +222,13 @@ def _look(kind: str) -> dict:
     return {"facecolor": pale, "edgecolor": COLORS[kind], "hatch": HATCHES[kind]}
 
 
-def _draw_legend(ax, kinds: set[str]) -> None:
+def _draw_legend(ax, kinds: set[str], names: Mapping[str, str]) -> None:
     """Name the kinds, where there are several."""
     from matplotlib.patches import Patch
 
     if len(kinds) > 1:
-        patches = [Patch(label=kind, **_look(kind)) for kind in COLORS if kind in kinds]
+        shown = [kind for kind in COLORS if kind in kinds]
+        patches = [Patch(label=names.get(kind, kind), **_look(kind)) for kind in shown]
         above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": len(patches)}
         ax.legend(handles=patches, fontsize=8, **above)
 

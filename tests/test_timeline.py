@@ -101,6 +101,16 @@ def test_the_chrome_trace_is_what_perfetto_reads(tmp_path):
     assert len(events) == len(names) + len(complete)
 
 
+def test_a_legend_uses_the_names_that_a_timeline_gives_to_kinds():
+    spans = [Span(0, "a", "1", 0, 1, "forward"), Span(0, "b", "2", 0, 1, "communication")]
+    for names, wanted in (
+        (None, ["forward", "communication"]),
+        ({"forward": "step"}, ["step", "communication"]),
+    ):
+        (axes,) = Timeline(spans, names=names).draw().axes
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == wanted
+
+
 def test_a_drawing_has_one_bar_a_span_and_one_row_a_lane_from_top_to_bottom():
     timeline = gpipe(p=3, m=2)
     (axes,) = timeline.draw().axes

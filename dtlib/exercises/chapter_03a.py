@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,7 @@ def cache_worth_it(answer: Any) -> str:
         (1e12, 3, 1e12, 3e8, 9e8),
         (2e12, 5, 5e11, 2e8, 4e9),
         (5e11, 2, 3e12, 3e8, 2e9),
+        (1e12, 4, 6e11, 9e8, 3e8),
     ]
     formula(
         answer,
@@ -214,11 +216,26 @@ def repair_sampler(answer: Any) -> str:
         second = [joined(step, 4) for step in range(steps, 2 * steps)]
         if second == first:
             raise NotYet("the second epoch is the first one again")
-        if sorted(i for step in second for i in step) != list(range(samples)):
+        again = [i for step in second for i in step]
+        if sorted(again) != list(range(samples)):
             raise NotYet("in the second epoch samples repeat")
+        if len(set(pairwise(seen)) & set(pairwise(again))) > samples / 2:
+            raise NotYet(
+                "the second epoch is hardly shuffled anew: most neighbours stay neighbours"
+            )
+        third = [i for step in range(2 * steps, 3 * steps) for i in joined(step, 4)]
+        if sorted(third) != list(range(samples)) or third in (seen, again, sorted(third)):
+            raise NotYet("the third epoch is not a new order of all samples")
         for P in (1, 2):
-            if [joined(step, P) for step in range(2 * steps)] != first + second:
-                raise NotYet(f"{P} ranks see other batches than 4 ranks, or in another order")
+            other = [joined(step, P) for step in range(2 * steps)]
+            if other == first + second:
+                continue
+            if [sorted(step) for step in other] == [sorted(step) for step in first + second]:
+                raise NotYet(
+                    "every step has the right samples, but joined rank by rank they come in "
+                    f"another order on {'1 rank' if P == 1 else '2 ranks'} than on 4"
+                )
+            raise NotYet(f"{'1 rank sees' if P == 1 else '2 ranks see'} other batches than 4 ranks")
         if joined(0, 4, seed=seed + 1) == first[0]:
             raise NotYet("another seed gives the same order")
     return "three data sets: every sample once an epoch, and the same for 1, 2 and 4 ranks"
@@ -239,7 +256,9 @@ def size_a_loader(answer: Any) -> str:
             raise NotYet(f"{where}: from 1 to 16 workers, from 1 to 64 ahead, got {pair}")
         share = prefetch(fetches, step, workers, depth).busy_fraction
         if share < 0.95:
-            raise NotYet(f"{where}: {workers} workers, {depth} ahead: busy for only {share:.0%}")
+            raise NotYet(
+                f"{where}: {workers} workers, {depth} ahead, in order: busy for only {share:.0%}"
+            )
         if _can(fetches, step, workers - 1):
             raise NotYet(f"{where}: fewer workers can do it, with more room")
         if depth > next(d for d in range(1, 65) if _enough(fetches, step, workers, d)):

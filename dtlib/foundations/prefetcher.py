@@ -69,7 +69,8 @@ class Prefetch:
             for i, taken in enumerate(self.taken)
         ]
         return Timeline(
-            span._replace(stop=min(span.stop, until)) for span in spans if span.start < until
+            (span._replace(stop=min(span.stop, until)) for span in spans if span.start < until),
+            names={"communication": "fetch", "forward": "step"},
         )
 
 

@@ -74,6 +74,18 @@ def interleaved(step, rank, P, samples, batch, seed):
     return global_batch(step, samples, batch, seed)[rank::P].tolist()
 
 
+def rotated(step, rank, P, samples, batch, seed):
+    epoch, place = divmod(step, samples // batch)
+    order = np.roll(np.random.default_rng(seed).permutation(samples), epoch)
+    return share(order[place * batch : (place + 1) * batch], rank, P)
+
+
+def shuffled_twice(step, rank, P, samples, batch, seed):
+    if step >= 2 * (samples // batch):
+        return unshuffled(step, rank, P, samples, batch, seed)
+    return my_share(step, rank, P, samples, batch, seed)
+
+
 def enough(fetches, step, workers, depth):
     return prefetch(fetches, step, workers, depth).busy_fraction >= 0.95
 
@@ -211,6 +223,7 @@ CASES = {
                 lambda d, e, c, s, x: e * (min(c, d) / x + (d - min(c, d)) / s),
                 "nothing has been kept yet",
             ),
+            (lambda d, e, c, s, x: reading_time(d, e, c, s, max(s, x)), "is too small"),
         ],
     ),
     "ex-gpu-waits": Case(
@@ -230,7 +243,9 @@ CASES = {
             (share_then_cut, "other batches than 4"),
             (same_epochs, "first one again"),
             (unshuffled, "unshuffled"),
-            (interleaved, "or in another order"),
+            (interleaved, "joined rank by rank"),
+            (rotated, "neighbours"),
+            (shuffled_twice, "third epoch"),
             (lambda step, *rest: my_share(step, *rest[:-1], 0), "another seed"),
             (lambda *a: my_share(*a)[:-1], "must have 2 items"),
         ],

@@ -33,8 +33,7 @@ function render({ model, el }) {
     "aria-label": "Part of the run that is shown",
     oninput: () => {
       from = +window_.value * spec.step;
-      window_.style.setProperty("--dt-fill", window_.value / window_.max);
-      window_.setAttribute("aria-valuetext", `from ${formatQuantity(from, "s", 3)}`);
+      sayWindow();
       draw();
     },
   });
@@ -47,10 +46,16 @@ function render({ model, el }) {
     window_,
   );
   page.stage.append(svg, scroller);
+  sayWindow();
   const stop = whenSized(page.stage, (now) => {
     width = now;
     draw();
   });
+
+  function sayWindow() {
+    window_.style.setProperty("--dt-fill", window_.value / window_.max);
+    window_.setAttribute("aria-valuetext", `from ${formatQuantity(from, "s", 3)}`);
+  }
 
   function takeInOrder() {
     state.in_order = order.checked;
@@ -75,7 +80,7 @@ function render({ model, el }) {
     window_.max = Math.max(1, Math.floor((end - spec.window) / spec.step));
     window_.value = Math.min(window_.value, window_.max);
     from = +window_.value * spec.step;
-    window_.style.setProperty("--dt-fill", window_.value / window_.max);
+    sayWindow();
     page.task?.set(Boolean(met(...names.map((name) => state[name]), state.in_order, busy)));
     draw();
     page.say(summary());
