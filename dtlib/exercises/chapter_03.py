@@ -107,7 +107,7 @@ def repair_data_sheet(answer: Any) -> str:
     given = _keys(answer, list(sheet))
     for name, (right, mistakes) in sheet.items():
         mistakes |= {right / GB: "in bytes/s, please"}
-        number(given[name], right, name, "bytes/s", tolerance=1e-6, mistakes=mistakes)
+        number(given[name], right, name, "bytes/s", tolerance=0.02, mistakes=mistakes)
     return "six figures that may be compared with each other"
 
 

@@ -14,18 +14,16 @@ __all__ = ["GPU", "Cluster", "Link", "Memory", "Node", "catalog", "hardware_tabl
 
 
 def hardware_table() -> Tables:
-    """Every entry of the catalog with its numbers, source and date, for the hardware appendix.
+    """Every entry of the catalog with its numbers, then its source and year, for the appendix.
 
-    >>> print([table.title for table in hardware_table()])
-    ['Links, per direction', 'GPUs, dense arithmetic', 'Memories, reading', 'Nodes']
+    >>> print([table.title for table in hardware_table()][:2])
+    ['Links, per direction', 'Links: where the bandwidth comes from']
     """
     links = tuple(
         (
             f"`{link.name}`",
             format_quantity(link.beta, "B/s", 3),
             format_quantity(link.alpha, "s"),
-            f"{link.source} ({link.date})",
-            link.alpha_source,
         )
         for link in LINKS
     )
@@ -36,8 +34,7 @@ def hardware_table() -> Tables:
             format_quantity(gpu.peak("fp8"), "FLOP/s", 4) if "fp8" in gpu.flops else "none",
             format_quantity(gpu.hbm_bytes, "GiB", 3),
             format_quantity(gpu.hbm_bandwidth, "B/s", 4),
-            gpu.link.name,
-            f"{gpu.source} ({gpu.date})",
+            f"`{gpu.link.name}`",
         )
         for gpu in GPUS
     )
@@ -47,37 +44,43 @@ def hardware_table() -> Tables:
             format_quantity(memory.capacity, "B", 3),
             format_quantity(memory.latency, "s"),
             format_quantity(memory.bandwidth, "B/s", 3),
-            f"{memory.source} ({memory.date})",
-            memory.latency_source,
         )
         for memory in MEMORIES
     )
     nodes = tuple(
-        (
-            f"`{node.name}`",
-            f"{node.gpus} x {node.gpu.name}",
-            f"{node.nics} x {node.nic.name}",
-            f"{node.source} ({node.date})",
-        )
+        (f"`{node.name}`", f"{node.gpus} × `{node.gpu.name}`", f"{node.nics} × `{node.nic.name}`")
         for node in NODES
     )
     return Tables(
         [
-            Table(
-                "Links, per direction",
-                ("in code", "bandwidth", "latency", "source of the bandwidth", "of the latency"),
-                links,
-            ),
+            Table("Links, per direction", ("in code", "bandwidth", "latency"), links),
+            _sources("Links: where the bandwidth comes from", LINKS),
+            _latencies("Links: where the latency comes from", LINKS, "alpha_source"),
             Table(
                 "GPUs, dense arithmetic",
-                ("in code", "bf16", "fp8", "memory", "memory bandwidth", "link", "source"),
+                ("in code", "bf16", "fp8", "memory", "memory bandwidth", "link"),
                 gpus,
             ),
-            Table(
-                "Memories, reading",
-                ("in code", "holds", "latency", "bandwidth", "source", "of the latency"),
-                memories,
-            ),
-            Table("Nodes", ("in code", "GPUs", "network", "source"), nodes),
+            _sources("GPUs: where it comes from", GPUS),
+            Table("Memories, reading", ("in code", "holds", "latency", "bandwidth"), memories),
+            _sources("Memories: where size and bandwidth come from", MEMORIES),
+            _latencies("Memories: where the latency comes from", MEMORIES, "latency_source"),
+            Table("Nodes", ("in code", "GPUs", "network"), nodes),
+            _sources("Nodes: where it comes from", NODES),
         ]
     )
+
+
+def _sources(title: str, entries) -> Table:
+    """One row for each entry: its source and the year of that."""
+    rows = tuple((f"`{entry.name}`", entry.source, entry.date) for entry in entries)
+    return Table(title, ("in code", "source", "year"), rows)
+
+
+def _latencies(title: str, entries, field: str) -> Table:
+    """One row for each source of latencies, with all entries that have theirs from it."""
+    shared: dict[str, list[str]] = {}
+    for entry in entries:
+        shared.setdefault(getattr(entry, field), []).append(f"`{entry.name}`")
+    rows = tuple((", ".join(names), source) for source, names in shared.items())
+    return Table(title, ("in code", "source"), rows)

@@ -146,4 +146,6 @@ def test_the_appendix_holds_every_entry_with_its_source():
     page, terminal = hardware_table()._repr_markdown_(), repr(hardware_table())
     for name, entry in catalog.items():
         assert f"| `{name}` |" in page
-        assert f"{entry.source} ({entry.date})" in page and entry.source in terminal
+        assert f"| `{name}` | {entry.source} | {entry.date} |" in page and entry.source in terminal
+    for entry in (*LINKS, *MEMORIES):
+        assert page.count(getattr(entry, "alpha_source", None) or entry.latency_source) == 1
