@@ -63,7 +63,7 @@ from dtlib.collectives.double_binary_tree import (
 )
 from dtlib.collectives.draw import draw, timeline
 from dtlib.collectives.execute import emulate, execute
-from dtlib.collectives.schedule import Round, Schedule, Send
+from dtlib.collectives.schedule import Round, Run, Schedule, Send
 from dtlib.collectives.topology import SharedHost, Switch
 from dtlib.collectives.transport import Counting
 from dtlib.collectives.volume import (
@@ -79,6 +79,7 @@ __all__ = [
     "Counting",
     "Problem",
     "Round",
+    "Run",
     "Schedule",
     "ScheduleError",
     "Send",

@@ -6,7 +6,7 @@ taken modulo ``P`` where a sentence does not say otherwise. On one rank every sc
 
 import numpy as np
 
-from dtlib.collectives.schedule import Round, Schedule
+from dtlib.collectives.schedule import Round, Run, Schedule
 
 
 def ring_reduce_scatter(P: int) -> Schedule:
@@ -24,7 +24,7 @@ def ring_reduce_scatter(P: int) -> Schedule:
     """
     r = np.arange(P)
     right = (r + 1) % P
-    rounds = [Round(r, right, (r - t - 1) % P, reduce=True) for t in range(P - 1)]
+    rounds = Run(P - 1, lambda t: Round(r, right, (r - t - 1) % P, reduce=True))
     return Schedule(P, P, rounds, "ring reduce-scatter")
 
 
@@ -40,7 +40,7 @@ def ring_all_gather(P: int) -> Schedule:
     """
     r = np.arange(P)
     right = (r + 1) % P
-    rounds = [Round(r, right, (r - t) % P) for t in range(P - 1)]
+    rounds = Run(P - 1, lambda t: Round(r, right, (r - t) % P))
     return Schedule(P, P, rounds, "ring all-gather")
 
 

@@ -6,7 +6,7 @@ full-duplex port, a message costs ``alpha`` seconds plus its bytes over ``beta``
 step, and adding takes no time.
 """
 
-from dtlib.collectives.schedule import Schedule
+from dtlib.collectives.schedule import Run, Schedule
 from dtlib.foundations.formula import formula
 from dtlib.foundations.poly import ceil, floor, log2, maximum, sqrt
 
@@ -24,21 +24,27 @@ def schedule_time(schedule: Schedule, n, topology):
     >>> round(schedule_time(ring_all_reduce(8), n=10**9, topology=switch), 6)
     0.03507
     """
-    return sum(round_times(schedule, n, topology))
+    return sum(len(run) * seconds for run, seconds in _run_times(schedule, n, topology))
 
 
 def round_times(schedule: Schedule, n, topology) -> list:
     """Seconds that each round takes, in order; arguments and errors as for `schedule_time`."""
+    times = _run_times(schedule, n, topology)
+    return [seconds for run, seconds in times for _ in range(len(run))]
+
+
+def _run_times(schedule: Schedule, n, topology) -> list[tuple[Run, float]]:
+    """The runs of a schedule, each with the seconds that one of its rounds takes."""
     if topology.P != schedule.P:
         raise ValueError(
             f"{schedule.name} has P = {schedule.P} ranks, the topology has P = {topology.P}"
         )
     seconds, times = {}, []
-    for round in schedule:
-        traffic = round.traffic
+    for run in schedule.rounds.runs:
+        traffic = run[0].traffic
         if traffic not in seconds:
-            seconds[traffic] = topology.round_time(round, n / schedule.parts)
-        times.append(seconds[traffic])
+            seconds[traffic] = topology.round_time(run[0], n / schedule.parts)
+        times.append((run, seconds[traffic]))
     return times
 
 

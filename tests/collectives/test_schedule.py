@@ -1,12 +1,20 @@
 """The algebra of schedules: what may be built, joined, reversed and counted."""
 
+import pickle
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from every_algorithm import CHECKS, name, sizes
 
-from dtlib.collectives import Round, Schedule, Send, ring_all_gather, ring_reduce_scatter
+from dtlib.collectives import (
+    Round,
+    Run,
+    Schedule,
+    Send,
+    ring_all_gather,
+    ring_reduce_scatter,
+)
 
 each_builder = pytest.mark.parametrize("build", CHECKS, ids=name)
 
@@ -106,3 +114,66 @@ def test_a_ring_of_two_thousand_ranks_is_data_like_any_other():
     schedule = ring_reduce_scatter(2048)
     assert schedule.messages() == 2047 * 2048
     assert np.array_equal(schedule.rounds[0].chunk, (np.arange(2048) - 1) % 2048)
+
+
+# Runs: rounds that are alike, built when somebody asks for them.
+
+
+def turning(P, times, count=1):
+    """``times`` rounds around a ring of P ranks; the chunks change, the traffic does not."""
+    r = np.arange(P)
+    return Run(times, lambda t: Round(r, (r + 1) % P, (r - t) % P, reduce=True, count=count))
+
+
+@pytest.mark.parametrize("times", [0, 1, 2, 7])
+def test_a_run_is_its_rounds(times):
+    lazily = Schedule(5, 5, [[Send(0, 1, 0)], turning(5, times), turning(5, 2)])
+    rounds = [[Send(0, 1, 0)], *turning(5, times), *turning(5, 2)]
+    built = Schedule(5, 5, [list(round) for round in rounds])
+    assert lazily == built and hash(lazily) == hash(built) and str(lazily) == str(built)
+    assert lazily.reversed() == built.reversed()
+    assert lazily >> built == built >> lazily
+    assert (len(lazily), lazily.messages()) == (len(built), built.messages())
+    assert lazily.sent_bytes(7) == built.sent_bytes(7)
+    assert [list(round) for round in lazily.rounds[-3:]] == list(map(list, built.rounds[-3:]))
+    assert list(lazily.rounds[-1]) == list(built.rounds[-1])
+    assert pickle.loads(pickle.dumps(lazily)) == built
+
+
+def test_a_run_builds_two_of_its_rounds_and_the_others_when_asked():
+    built = []
+
+    def round_of(t):
+        built.append(t)
+        return Round([0, 1], [1, 0], chunk=t)
+
+    schedule = Schedule(2, 100, Run(100, round_of))
+    again = (schedule >> schedule.reversed()).named("there and back")
+    assert again.messages() == 400 and again.sent_bytes(1) == [2, 2]
+    assert sorted(built) == [0, 99]
+    assert list(again.rounds[150]) == [Send(1, 0, 49, True), Send(0, 1, 49, True)]
+    assert sorted(built) == [0, 49, 99]
+
+
+def test_a_run_whose_rounds_are_not_alike_is_found_out():
+    with pytest.raises(ValueError, match="round 4 of a run of 5 has other traffic"):
+        Run(5, lambda t: Round(0, 1 + t // 4, chunk=0))
+    for column in ("src", "dst", "count"):
+        columns = {"src": [0, 1], "dst": [2, 3], "chunk": [0, 0], "count": [1, 1]}
+        other = columns | {column: [5, 4]}
+        run = Run(
+            3, lambda t, other=other, columns=columns: Round(**(other if t == 1 else columns))
+        )
+        with pytest.raises(ValueError, match="round 1 of a run of 3 has other traffic"):
+            list(run)
+
+
+def test_a_chunk_that_a_run_cannot_send_is_refused_at_the_latest_when_it_is_sent():
+    with pytest.raises(ValueError, match=r"round 1: 3→0 adds chunks 3..4, but the chunks are 0..3"):
+        Schedule(4, 4, [[Send(0, 1, 0)], turning(4, 3, count=2)])
+    dipping = Run(5, lambda t: Round(0, 1, chunk=abs(t - 2) - 1))
+    schedule = Schedule(2, 2, [[Send(0, 1, 0)], dipping])
+    with pytest.raises(ValueError, match=r"round 3: 0→1 keeps chunk -1, but the chunks are 0..1"):
+        list(schedule)
+    with pytest.raises(ValueError, match=r"the ranks are 0..3"):
+        Schedule(4, 5, turning(5, 3))
