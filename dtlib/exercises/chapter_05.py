@@ -155,7 +155,8 @@ def deadline_and_budget(answer: Any) -> str:
     signature = "choose(compute, comm_ratio, price, deadline, budget)"
     function(answer, signature)
     draw = random.Random(7)
-    cases = []
+    # met exactly, in numbers that floats hold exactly: 16 ranks for the deadline and for the budget
+    cases = [(1024, 1 / 8, 2, 192.0, 6144.0), (1024, 1 / 8, 2, 192.0, 6143.0)]
     while len(cases) < 24:
         compute, ratio = draw.randint(500, 5000), draw.choice([1 / 8, 1 / 50, 1 / 400])
         price = draw.choice([1, 2, 3.5])
@@ -310,6 +311,7 @@ def buy_or_rent(answer: Any) -> str:
             40_000 / (rent - 0.5): "that is hours; as a share of the life, please",
             (rent - 0.5) * life / 40_000: "the other way round",
             40_000 / (rent - 0.5) / life / 4: "the life is 4 years",
+            40_000 / (rent - 0.5) / life * 100: "as a share, please: 1 is the whole life",
         }
         number(value, 40_000 / (rent - 0.5) / life, what, mistakes=slips)
     slips = {

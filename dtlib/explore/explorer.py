@@ -208,10 +208,17 @@ def mark(label: str, formula: Formula) -> dict:
 
 
 def called_formulas(formula: Formula) -> list[Formula]:
-    """The formulas that this one calls with parameters of its own names."""
+    """The formulas that this one calls with parameters of its own names, and never with others.
+
+    An equation shows other arguments in parentheses, right after the symbol.
+    """
     names = inspect.getclosurevars(formula.__wrapped__).globals.values()
     return [
-        f for f in names if isinstance(f, Formula) and set(f.parameters) <= set(formula.parameters)
+        f
+        for f in names
+        if isinstance(f, Formula)
+        and set(f.parameters) <= set(formula.parameters)
+        and not any(f.symbol + opening in formula.latex for opening in ("(", r"\left("))
     ]
 
 

@@ -105,6 +105,7 @@ from dtlib.foundations.preemption import (
     gang_mtbf,
     optimal_interval,
     retried_time,
+    young_multiplier,
 )
 from dtlib.foundations.prefetcher import (
     Prefetch,
@@ -377,4 +378,5 @@ __all__ = [
     "wave_efficiency",
     "weak_scaling_efficiency",
     "young_interval",
+    "young_multiplier",
 ]

@@ -191,6 +191,8 @@ _SYMBOLS = (
     Symbol("service", r"T_\text{serve}", "s", "mean time of one service", _DATA, (0.001, 0.01)),
     Symbol("interval", r"\tau_\text{c}", "s", "work between two checkpoints", _MONEY,
            (600, 3600, 2e4)),
+    Symbol("piece", "U", "s", "work that must be done without an interruption", _MONEY,
+           (0.5, 100, 3e3)),
     Symbol("write_time", r"\delta", "s", "time for which writing a checkpoint stops the job",
            _MONEY, (1, 120, 600)),
     Symbol("mtbf", r"\mu", "s", "mean time between failures, of one machine or of the whole job",

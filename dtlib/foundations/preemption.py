@@ -36,18 +36,18 @@ def gang_mtbf(mtbf, P):
     conditions="exponential times between failures; after each the work starts again from its "
     "beginning, after a restart that is not itself interrupted",
 )
-def retried_time(compute, restart_time, mtbf):
+def retried_time(piece, restart_time, mtbf):
     """The expected time of work that must be done in one piece, without a failure.
 
-    Equation: exp(T/mu) - 1 failures on average, each of which costs mu + R.
-    Arguments: `compute` seconds of work, `restart_time` and `mtbf` seconds. Returns seconds.
+    Equation: exp(U/mu) - 1 failures on average, each of which costs mu + R.
+    Arguments: `piece` seconds of work, `restart_time` and `mtbf` seconds. Returns seconds.
     Raises OverflowError when the work is over 700 times the mean time between failures.
     Source: Daly 2006, with an undisturbed restart.
 
-    >>> retried_time(compute=3600, restart_time=0, mtbf=3600) / 3600
+    >>> retried_time(piece=3600, restart_time=0, mtbf=3600) / 3600
     1.718...
     """
-    return (exp(compute / mtbf) - 1) * (mtbf + restart_time)
+    return (exp(piece / mtbf) - 1) * (mtbf + restart_time)
 
 
 @formula(
@@ -109,6 +109,26 @@ def young_interval(write_time, mtbf):
     13.85...
     """
     return sqrt(2 * write_time * mtbf)
+
+
+@formula(
+    symbol=r"\kappa_\text{Young}",
+    unit="",
+    source="Daly 2006, with an undisturbed restart; the interval of Young 1974",
+    conditions="as for the multiplier; the job saves at Young's interval",
+)
+def young_multiplier(write_time, restart_time, mtbf):
+    """How many times longer a job lasts, and costs, that saves at Young's interval.
+
+    Equation: the multiplier of that interval. Arguments: `write_time`, `restart_time` and `mtbf`
+    seconds, of the whole job. Returns a factor. Raises OverflowError when writing takes over 600
+    times the mean time between failures.
+    Source: Daly 2006, with an undisturbed restart; the interval of Young 1974.
+
+    >>> round(young_multiplier(write_time=120, restart_time=600, mtbf=1125), 2)
+    2.54
+    """
+    return failure_multiplier(young_interval(write_time, mtbf), write_time, restart_time, mtbf)
 
 
 def optimal_interval(write_time: float, mtbf: float) -> float:

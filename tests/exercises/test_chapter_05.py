@@ -67,6 +67,13 @@ def blind_to_budget(compute, comm_ratio, price, deadline, budget):
     return choose(compute, comm_ratio, price, deadline, math.inf)
 
 
+def one_too_many(compute, comm_ratio, price, deadline, budget):
+    if deadline <= comm_ratio * compute:
+        return None
+    P = int(compute / (deadline - comm_ratio * compute)) + 1
+    return P if price * compute * (1 + comm_ratio * P) <= budget else None
+
+
 def generous(compute, comm_ratio, price, deadline, budget):
     return choose(compute, comm_ratio, price, deadline, budget) and int(
         (budget / (price * compute) - 1) / comm_ratio
@@ -156,6 +163,7 @@ CASES = {
             (unrounded, "whole number"),
             (blind_to_budget, "over budget"),
             (generous, "fewer ranks meet the deadline"),
+            (one_too_many, "it can be done"),
             (lambda *case: None, "it can be done"),
             (lambda *case: max(1, (choose(*case) or 2) - 1), "too late"),
         ],
@@ -199,6 +207,7 @@ CASES = {
         wrong=[
             ((10_000 / LIFE, 40_000 / 1.5 / LIFE, 4.3), "running costs"),
             ((40_000 / 3.5, 1, 1), "share of the life"),
+            ((32.6, 1, 1), "as a share"),
             ((40_000 / 3.5 / LIFE, 40_000 / 1.5 / LIFE, 40_000 / LIFE + 0.5), "hours of use"),
             ((1, 2), "3 items"),
         ],

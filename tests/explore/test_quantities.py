@@ -70,6 +70,13 @@ def test_ticks_are_round_numbers(js, low, high, scale, most, expected):
     assert found == pytest.approx(expected)
 
 
+def test_ticks_of_a_linear_axis_are_round_in_the_unit_that_is_read(js):
+    day = 86400
+    found = js(f"quantityTicks({9 * day}, {60 * day}, 'linear', 6, 's')")
+    assert [value / day for value in found] == pytest.approx([10, 20, 30, 40, 50, 60])
+    assert js("quantityTicks(1, 1000, 'log', 6, 's')") == pytest.approx([1, 10, 100, 1000])
+
+
 def test_a_value_that_is_no_number_is_a_dash(js):
     assert js("formatQuantity(NaN, 's')") == js("formatQuantity(1 / 0, 's')") == "–"
     assert not math.isfinite(float("nan"))

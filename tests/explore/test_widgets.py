@@ -14,6 +14,8 @@ from dtlib.collectives import (
     tree_all_reduce_time,
 )
 from dtlib.explore import Explorer, Fastest, Stepper, Task, answer, bet, between
+from dtlib.explore.explorer import curve
+from dtlib.foundations import formula, gang_mtbf, young_multiplier
 from dtlib.foundations.alpha_beta import bandwidth_efficiency, message_time
 from dtlib.foundations.units import GB, KB, us
 
@@ -63,6 +65,16 @@ def test_a_widget_has_a_script_with_a_render_function_and_a_figure_for_print(ind
 def test_a_curve_of_the_page_is_the_formula():
     spec = explorer().spec["curves"]
     assert [c["js"] for c in spec] == [f.js() for f in PAIR.values()]
+
+
+def test_a_formula_that_is_called_with_other_arguments_does_not_show_its_own_value():
+    @formula(symbol=r"\kappa_P", unit="", conditions="the mean time is that of the gang")
+    def gang_multiplier(P, write_time, restart_time, mtbf):
+        return young_multiplier(write_time, restart_time, gang_mtbf(mtbf, P))
+
+    filled = [name for name, _, _ in curve("gang", gang_multiplier)["parts"]]
+    assert filled == ["P", "write_time", "restart_time", "mtbf", "gang_mtbf"]
+    assert "young_interval" in [name for name, *_ in curve("one", young_multiplier)["parts"]]
 
 
 @pytest.mark.parametrize(

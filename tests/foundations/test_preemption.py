@@ -18,14 +18,14 @@ from dtlib.foundations import (
     optimal_interval,
     retried_time,
     young_interval,
+    young_multiplier,
 )
 
 GOLDEN = {1: 1.60, 8: 1.89, 32: 2.69, 64: 3.81, 128: 6.54}  # dollars an hour at a price of 1.50
 
 
 def spot_price(P, life=20 * hour, write=2 * minute, restart=10 * minute, price=1.50):
-    mtbf = gang_mtbf(life, P)
-    return price * failure_multiplier(young_interval(write, mtbf), write, restart, mtbf)
+    return price * young_multiplier(write, restart, gang_mtbf(life, P))
 
 
 def coin_time(steps: int, fails: Fraction) -> Fraction:

@@ -155,8 +155,8 @@ function render({ model: widget, el }) {
   }
 
   function axes(box, xs, up) {
-    const below = ticks(first, last, x.scale, (box.right - box.left) / 64);
-    const beside = ticks(...range, y.scale, (box.bottom - box.top) / 34);
+    const below = quantityTicks(first, last, x.scale, (box.right - box.left) / 64, x.unit);
+    const beside = quantityTicks(...range, y.scale, (box.bottom - box.top) / 34, y.unit);
     return s(
       "g",
       { class: "dt-axes" },

@@ -114,6 +114,13 @@ function ticks(low, high, scale, most) {
   return powers.length > 1 ? powers : linearTicks(low, high, most);
 }
 
+// The same in the unit in which the axis is read: 10 d and 20 d, not a million seconds and two.
+function quantityTicks(low, high, scale, most, unit) {
+  if (scale !== "linear") return ticks(low, high, scale, most);
+  const [, size] = readableUnit(high, unit, 2);
+  return ticks(low / size, high / size, scale, most).map((value) => value * size);
+}
+
 function linearTicks(low, high, most) {
   const rough = (high - low) / most;
   const unit = 10 ** Math.floor(Math.log10(rough));
