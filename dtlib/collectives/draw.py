@@ -128,12 +128,17 @@ def timeline(schedule: Schedule, n, topology) -> Timeline:
 
 
 def _one_after_the_other(round: Round, topology, chunk_bytes) -> list[tuple]:
-    """Each send of a round with its start and stop, when a port has one message at a time."""
+    """Each send of a round with its start and stop, when a port has one message at a time.
+
+    Which ports a send uses, ``topology.ports`` says; without it, every rank has one each way.
+    """
+    ports_of = getattr(topology, "ports", lambda send: (("out", send.src), ("in", send.dst)))
     free = defaultdict(int)
     placed = []
     for send in round:
-        out, into = ("out", send.src), ("in", send.dst)
-        begin = max(free[out], free[into])
-        free[out] = free[into] = begin + topology.round_time(Round.of([send]), chunk_bytes)
-        placed.append((send, begin, free[out]))
+        ports = ports_of(send)
+        begin = max(free[port] for port in ports)
+        stop = begin + topology.round_time(Round.of([send]), chunk_bytes)
+        free.update(dict.fromkeys(ports, stop))
+        placed.append((send, begin, stop))
     return placed

@@ -7,10 +7,12 @@ may be ints, floats or Fractions, and sizes arrays.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from dtlib.collectives.schedule import Round
+from dtlib.foundations.poly import maximum
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,26 @@ class Switch:
         _check_machine(self)
 
     def round_time(self, round: Round, chunk_bytes):
-        messages = max(np.bincount(port).max() for port in (round.src, round.dst))
-        load = max(np.bincount(port, round.count).max() for port in (round.src, round.dst))
-        return int(messages) * self.alpha + int(load) * chunk_bytes / self.beta
+        times = (
+            busiest_port_time(ports, round.count, self.alpha, self.beta, chunk_bytes)
+            for ports in (round.src, round.dst)
+        )
+        return reduce(maximum, times)
+
+
+def busiest_port_time(ports: np.ndarray, count: np.ndarray, alpha, beta, chunk_bytes):
+    """Seconds until the slowest port is through with its messages, one after the other.
+
+    Equation: the largest of ``messages alpha + chunks chunk_bytes / beta`` over the ports.
+    Arguments: for every message its ``ports`` and ``count``, in chunks; ``chunk_bytes``, a number
+    or an array of them. Returns seconds. Raises ValueError when there is no message.
+
+    >>> busiest_port_time(np.array([0, 0, 7]), np.array([1, 1, 5]), 1, 1, np.array([0, 10]))
+    array([ 2., 51.])
+    """
+    messages, chunks = np.bincount(ports), np.bincount(ports, count)
+    loads = {int(k): int(chunks[messages == k].max()) for k in np.unique(messages[ports])}
+    return reduce(maximum, (k * alpha + load * chunk_bytes / beta for k, load in loads.items()))
 
 
 @dataclass(frozen=True)
