@@ -18,6 +18,7 @@ _FENCES = {"(": "()", "[": "[]", r"\lceil": "⌈⌉", r"\lfloor": "⌊⌋"}
 _CLOSING = {"(": ")", "[": "]", r"\lceil": r"\rceil", r"\lfloor": r"\rfloor"}
 _FUNCTIONS = {"log", "ln", "max", "min", "exp"}
 _TIMES = '<mo class="dt-times" lspace="0.1em" rspace="0.1em">&#x2062;</mo>'
+_LETTERS = {"ell": "ℓ", "varepsilon": "ε", "epsilon": "ϵ"}
 _NEW_ROW, _END_CASES = r"\\", r"\end{cases}"
 
 
@@ -76,6 +77,8 @@ class _Reader:
         base, scripts, end = self._atom(), {}, self._end()
         while self._skip() and self._peek() in ("_", "^"):
             mark = self._next()
+            if mark == "^" and "_" in scripts and self._value(start, end):
+                base = self._place(f"<msub>{base}{scripts.pop('_')}</msub>", start, end)
             scripts[mark], end = self._argument(), self._end()
         match scripts:
             case {"_": low, "^": high}:
@@ -84,10 +87,15 @@ class _Reader:
                 base = f"<msub>{base}{low}</msub>"
             case {"^": high}:
                 base = f"<msup>{base}{high}</msup>"
-        written = self.latex[start:end].replace(" ", "")
-        if written in self.values:
-            base = f'<mrow data-value="{html.escape(self.values[written])}">{base}</mrow>'
-        return base, function
+        return self._place(base, start, end), function
+
+    def _value(self, start: int, end: int) -> str | None:
+        """The `data-value` of the piece that is written there, if it has one."""
+        return self.values.get(self.latex[start:end].replace(" ", ""))
+
+    def _place(self, drawn: str, start: int, end: int) -> str:
+        value = self._value(start, end)
+        return f'<mrow data-value="{html.escape(value)}">{drawn}</mrow>' if value else drawn
 
     def _atom(self) -> str:
         token = self._next()
@@ -179,9 +187,9 @@ class _Reader:
 
 
 def _greek(name: str) -> str:
-    """The letter of a name such as alpha or Delta, and of ell, or nothing."""
-    if name == "ell":
-        return "ℓ"
+    """The letter of a name such as alpha or Delta, of ell and varepsilon, or nothing."""
+    if name in _LETTERS:
+        return _LETTERS[name]
     size = "CAPITAL" if name[:1].isupper() else "SMALL"
     try:
         return unicodedata.lookup(f"GREEK {size} LETTER {name.upper().replace('LAMBDA', 'LAMDA')}")
