@@ -28,16 +28,15 @@ from dtlib.collectives.bounds import (
 from dtlib.collectives.check import (
     Problem,
     ScheduleError,
-    at_owners,
-    at_root,
     check_all_gather,
     check_all_reduce,
     check_all_to_all,
     check_broadcast,
+    check_gather,
+    check_primitive,
     check_reduce,
     check_reduce_scatter,
-    everywhere,
-    in_rows,
+    check_scatter,
     states,
 )
 from dtlib.collectives.cost import (
@@ -63,6 +62,18 @@ from dtlib.collectives.double_binary_tree import (
 )
 from dtlib.collectives.draw import draw, timeline
 from dtlib.collectives.execute import emulate, execute
+from dtlib.collectives.nodes import Nodes, Port, Wire, round_robin
+from dtlib.collectives.primitives import (
+    PRIMITIVES,
+    Placement,
+    Primitive,
+    at_owners,
+    at_rank,
+    at_root,
+    everywhere,
+    in_columns,
+    in_rows,
+)
 from dtlib.collectives.schedule import Round, Run, Schedule, Send
 from dtlib.collectives.topology import SharedHost, Switch
 from dtlib.collectives.transport import Counting
@@ -76,7 +87,12 @@ from dtlib.collectives.volume import (
 )
 
 __all__ = [
+    "PRIMITIVES",
     "Counting",
+    "Nodes",
+    "Placement",
+    "Port",
+    "Primitive",
     "Problem",
     "Round",
     "Run",
@@ -85,17 +101,22 @@ __all__ = [
     "Send",
     "SharedHost",
     "Switch",
+    "Wire",
     "all_reduce_lower_bound_bytes",
     "all_reduce_lower_bound_messages",
     "all_reduce_lower_bound_time",
     "at_owners",
+    "at_rank",
     "at_root",
     "check_all_gather",
     "check_all_reduce",
     "check_all_to_all",
     "check_broadcast",
+    "check_gather",
+    "check_primitive",
     "check_reduce",
     "check_reduce_scatter",
+    "check_scatter",
     "double_binary_tree_all_reduce",
     "double_binary_tree_all_reduce_time",
     "double_binary_tree_best_segments",
@@ -112,6 +133,7 @@ __all__ = [
     "halving_doubling_all_reduce",
     "halving_doubling_all_reduce_time",
     "halving_doubling_reduce_scatter",
+    "in_columns",
     "in_rows",
     "pairwise_all_to_all",
     "pairwise_all_to_all_time",
@@ -128,6 +150,7 @@ __all__ = [
     "ring_reduce_scatter",
     "ring_reduce_scatter_time",
     "ring_tree_crossover_bytes",
+    "round_robin",
     "round_times",
     "schedule_time",
     "states",

@@ -21,7 +21,38 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dtlib.collectives.primitives import (
+    PRIMITIVES,
+    Primitive,
+    at_owners,
+    at_root,
+    broadcast,
+    everywhere,
+    gather,
+    in_rows,
+    reduce,
+    scatter,
+)
 from dtlib.collectives.schedule import Round, Schedule
+
+__all__ = [
+    "Problem",
+    "ScheduleError",
+    "at_owners",
+    "at_root",
+    "check_all_gather",
+    "check_all_reduce",
+    "check_all_to_all",
+    "check_broadcast",
+    "check_gather",
+    "check_primitive",
+    "check_reduce",
+    "check_reduce_scatter",
+    "check_scatter",
+    "everywhere",
+    "in_rows",
+    "states",
+]
 
 SHOWN = 8
 
@@ -54,42 +85,12 @@ class ScheduleError(ValueError):
         return [f"{type(self).__name__}: {self}"]
 
 
-# Where the addends are before the first round.
-
-
-def everywhere(schedule: Schedule) -> np.ndarray:
-    """Every rank has an addend for every chunk: before an all-reduce, reduce-scatter or reduce.
-
-    Returns the contributions, an array of ranks x chunks x contributors.
-    """
-    identity = np.eye(schedule.P, dtype=np.int16)
-    return np.repeat(identity[:, None, :], schedule.chunks, axis=1)
-
-
-def at_owners(schedule: Schedule) -> np.ndarray:
-    """Every rank has only the chunks that it owns: before an all-gather."""
-    return everywhere(schedule) * _owned(schedule)[:, :, None]
-
-
-def at_root(schedule: Schedule, root: int = 0) -> np.ndarray:
-    """Only the root has anything: before a broadcast."""
-    counts = everywhere(schedule)
-    counts[np.arange(schedule.P) != root] = 0
-    return counts
-
-
-def in_rows(schedule: Schedule) -> np.ndarray:
-    """Rank r has row r of the P x P blocks: before an all-to-all."""
-    row = np.arange(schedule.chunks) // schedule.P
-    return everywhere(schedule) * (row == np.arange(schedule.P)[:, None])[:, :, None]
-
-
 def states(schedule: Schedule, start=everywhere) -> Iterator[np.ndarray]:
     """The contributions before the first round, and after each round: ``len(schedule) + 1`` arrays.
 
-    Arguments: ``start``, where the addends are at first: one of the functions of this module
-    (`everywhere`, `at_owners`, `at_root`, `in_rows`), or an array of the same shape. Nothing is
-    judged: a contributor that is added twice has a 2 in the array.
+    Arguments: ``start``, where the addends are at first: a placement (`everywhere`, `at_owners`,
+    `at_root`, `in_rows`, ...), or an array of the same shape. Nothing is judged: a contributor that
+    is added twice has a 2 in the array.
 
     >>> from dtlib.collectives.algorithms import ring_reduce_scatter
     >>> for counts in states(ring_reduce_scatter(3)):
@@ -113,6 +114,39 @@ def _play(counts: np.ndarray, round: Round) -> None:
     np.add.at(counts, (dst[adds], chunk[adds]), arriving[adds])
 
 
+def check_primitive(schedule: Schedule, primitive: Primitive) -> None:
+    """Raise `ScheduleError` unless a schedule does what a primitive promises, and nothing in vain.
+
+    Arguments: ``primitive``, one of `PRIMITIVES` or your own: where the addends are at first, and
+    who wants their sum at the end.
+
+    >>> from dtlib.collectives import PRIMITIVES, tree_broadcast
+    >>> check_primitive(tree_broadcast(6), PRIMITIVES["broadcast"])
+    >>> check_primitive(tree_broadcast(3), PRIMITIVES["reduce"])
+    Traceback (most recent call last):
+      ...
+    dtlib.collectives.check.ScheduleError: tree broadcast is no reduce to rank 0
+      rank 0, chunk 0: lacks ranks [1, 2]
+    """
+    try:
+        held, wanted = (
+            at.table(schedule.P, schedule.chunks) for at in (primitive.before, primitive.after)
+        )
+    except ValueError as error:
+        rule, _ = str(error).split("; ")
+        raise ScheduleError(
+            f"{rule}; {schedule.name} has P = {schedule.P} ranks and {schedule.chunks} chunks", []
+        ) from None
+    counts = primitive.before(schedule)
+    goal = np.broadcast_to(held.T.astype(counts.dtype), counts.shape)
+    for t, round in enumerate(schedule):
+        before = counts.copy()
+        _play(counts, round)
+        _raise_if(f"{schedule.name} goes wrong", _faults(t, round, before, counts))
+    _raise_if(f"{schedule.name} is no {primitive.name}", _differences(counts, goal, wanted))
+    _raise_if(f"{schedule.name} sends what nobody uses", _unused(schedule, wanted))
+
+
 def check_all_reduce(schedule: Schedule) -> None:
     """Raise `ScheduleError` unless every rank ends with every chunk summed over all ranks.
 
@@ -128,7 +162,7 @@ def check_all_reduce(schedule: Schedule) -> None:
       rank 1, chunk 2: lacks ranks [0]
       rank 2, chunk 2: lacks ranks [0]
     """
-    _check(schedule, "all-reduce", everywhere, _everyone(schedule))
+    check_primitive(schedule, PRIMITIVES["all-reduce"])
 
 
 def check_reduce_scatter(schedule: Schedule) -> None:
@@ -136,26 +170,32 @@ def check_reduce_scatter(schedule: Schedule) -> None:
 
     Rank r owns chunk r, or the r-th run of k chunks when there are k P of them.
     """
-    _check(schedule, "reduce-scatter", everywhere, _everyone(schedule), where=_owned(schedule))
+    check_primitive(schedule, PRIMITIVES["reduce-scatter"])
 
 
 def check_all_gather(schedule: Schedule) -> None:
     """Raise `ScheduleError` unless every rank ends with every chunk as its owner had it."""
-    owner = np.eye(schedule.P, dtype=np.int16)[_owned(schedule).argmax(axis=0)]
-    _check(schedule, "all-gather", at_owners, np.broadcast_to(owner, (schedule.P, *owner.shape)))
+    check_primitive(schedule, PRIMITIVES["all-gather"])
 
 
 def check_broadcast(schedule: Schedule, root: int = 0) -> None:
     """Raise `ScheduleError` unless every rank ends with every chunk as the root had it."""
-    goal = np.broadcast_to(np.eye(schedule.P, dtype=np.int16)[root], _shape(schedule))
-    _check(schedule, f"broadcast from rank {root}", at_root(schedule, root), goal)
+    check_primitive(schedule, broadcast(root))
 
 
 def check_reduce(schedule: Schedule, root: int = 0) -> None:
     """Raise `ScheduleError` unless the root ends with every chunk summed over all ranks."""
-    at_the_root = np.zeros((schedule.P, schedule.chunks), dtype=bool)
-    at_the_root[root] = True
-    _check(schedule, f"reduce to rank {root}", everywhere, _everyone(schedule), where=at_the_root)
+    check_primitive(schedule, reduce(root))
+
+
+def check_scatter(schedule: Schedule, root: int = 0) -> None:
+    """Raise `ScheduleError` unless every rank ends with the chunks it owns as the root had them."""
+    check_primitive(schedule, scatter(root))
+
+
+def check_gather(schedule: Schedule, root: int = 0) -> None:
+    """Raise `ScheduleError` unless the root ends with every chunk as its owner had it."""
+    check_primitive(schedule, gather(root))
 
 
 def check_all_to_all(schedule: Schedule) -> None:
@@ -163,48 +203,7 @@ def check_all_to_all(schedule: Schedule) -> None:
 
     Chunk i P + j is the block that rank i starts with and that rank j needs.
     """
-    _check_chunks(schedule, "an all-to-all", schedule.chunks == schedule.P**2, "P x P")
-    row, column = np.divmod(np.arange(schedule.chunks), schedule.P)
-    goal = np.broadcast_to(np.eye(schedule.P, dtype=np.int16)[row], _shape(schedule))
-    in_column = column == np.arange(schedule.P)[:, None]
-    _check(schedule, "all-to-all", in_rows, goal, where=in_column)
-
-
-def _shape(schedule: Schedule) -> tuple[int, int, int]:
-    return schedule.P, schedule.chunks, schedule.P
-
-
-def _everyone(schedule: Schedule) -> np.ndarray:
-    """The goal of a sum: every contributor once."""
-    return np.broadcast_to(np.int16(1), _shape(schedule))
-
-
-def _owned(schedule: Schedule) -> np.ndarray:
-    """Which chunks a rank owns, ranks x chunks: equal runs in the order of the ranks."""
-    P, chunks = schedule.P, schedule.chunks
-    _check_chunks(schedule, "an owner for every chunk", chunks % P == 0, "a multiple of P")
-    return np.arange(chunks) // (chunks // P) == np.arange(P)[:, None]
-
-
-def _check_chunks(schedule: Schedule, what: str, fits: bool, rule: str) -> None:
-    if not fits:
-        raise ScheduleError(
-            f"{what} takes {rule} chunks; {schedule.name} has P = {schedule.P} ranks "
-            f"and {schedule.chunks} chunks",
-            [],
-        )
-
-
-def _check(schedule: Schedule, collective: str, start, goal, where=True) -> None:
-    """Play the schedule from ``start``; the last state must be ``goal`` where ``where`` holds."""
-    counts = start(schedule) if callable(start) else start
-    wanted = np.broadcast_to(where, counts.shape[:2])
-    for t, round in enumerate(schedule):
-        before = counts.copy()
-        _play(counts, round)
-        _raise_if(f"{schedule.name} goes wrong", _faults(t, round, before, counts))
-    _raise_if(f"{schedule.name} is no {collective}", _differences(counts, goal, wanted))
-    _raise_if(f"{schedule.name} sends what nobody uses", _unused(schedule, wanted))
+    check_primitive(schedule, PRIMITIVES["all-to-all"])
 
 
 def _raise_if(headline: str, problems: list[Problem]) -> None:

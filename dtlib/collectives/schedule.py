@@ -93,6 +93,65 @@ class Schedule:
         """
         return replace(self, rounds=self.rounds.reversed(), name=f"{self.name} reversed")
 
+    def over(self, groups, *, shares: bool = False, P: int | None = None) -> "Schedule":
+        """The same schedule in several groups of ranks at once: along one axis of a mesh.
+
+        Arguments: ``groups``, for each group the ranks that play 0, 1, ... of this schedule;
+        ``shares``, whether each group works on a part of the buffer of its own, the first group on
+        the first part, instead of all on the whole buffer; ``P``, how many ranks there are, of
+        which some may be in no group (None: just those in groups). Groups that share no part may
+        have ranks in common. Raises ValueError for groups that do not fit.
+
+        >>> pair = Schedule(2, 1, [[Send(0, 1, 0, True), Send(1, 0, 0, True)]], "exchange")
+        >>> print(pair.over([[0, 1], [2, 3]]))
+        exchange over 2 groups: 4 ranks, 1 chunk, 1 round, 4 messages
+        round 0: 0→1 adds chunk 0, 1→0 adds chunk 0, 2→3 adds chunk 0, 3→2 adds chunk 0
+        >>> print(pair.over([[0, 2], [1, 3]], shares=True))
+        exchange over 2 groups: 4 ranks, 2 chunks, 1 round, 4 messages
+        round 0: 0→2 adds chunk 0, 2→0 adds chunk 0, 1→3 adds chunk 1, 3→1 adds chunk 1
+        """
+        groups = np.array(groups, ndmin=2)
+        if groups.shape[1] != self.P or any(len(set(group)) < self.P for group in groups.tolist()):
+            raise ValueError(f"every group must have P = {self.P} ranks; got {groups.tolist()}")
+        if not shares and len(np.unique(groups)) < groups.size:
+            raise ValueError("groups that work on the same chunks must have no rank in common")
+        parts = len(groups) if shares else 1
+        first = (np.arange(len(groups)) % parts * self.chunks)[:, None]
+
+        def everywhere(round: Round) -> Round:
+            rows = (groups[:, round.src], groups[:, round.dst], round.chunk + first)
+            rows += tuple(np.broadcast_to(x, rows[0].shape) for x in (round.reduce, round.count))
+            return Round(*(np.ravel(row) for row in rows))
+
+        return Schedule(
+            P or int(groups.max()) + 1,
+            self.chunks * parts,
+            self.rounds.map(everywhere),
+            f"{self.name} over {len(groups)} group{'s' * (len(groups) > 1)}",
+            self.parts * parts,
+        )
+
+    def relabelled(self, ranks) -> "Schedule":
+        """The same schedule with rank ``ranks[r]`` in the place of rank r; the chunks stay.
+
+        >>> print(Schedule(3, 1, [[Send(0, 1, 0)]], "step").relabelled([2, 0, 1]))
+        step: 3 ranks, 1 chunk, 1 round, 1 message
+        round 0: 2→0 keeps chunk 0
+        """
+        return self.over([ranks], P=self.P).named(self.name)
+
+    def cut(self, pieces: int) -> "Schedule":
+        """The same schedule with every chunk cut into ``pieces``, which travel together.
+
+        >>> print(Schedule(2, 2, [[Send(0, 1, 1)]], "step").cut(3))
+        step: 2 ranks, 6 chunks, 1 round, 1 message
+        round 0: 0→1 keeps chunks 3..5
+        """
+        rounds = self.rounds.map(
+            lambda r: Round(r.src, r.dst, r.chunk * pieces, r.reduce, r.count * pieces)
+        )
+        return replace(self, chunks=self.chunks * pieces, rounds=rounds, parts=self.parts * pieces)
+
     def named(self, name: str) -> "Schedule":
         """The same schedule under another name."""
         return replace(self, name=name)
