@@ -19,6 +19,7 @@ from dtlib.collectives.algorithms import (
     tree_broadcast,
     tree_reduce,
 )
+from dtlib.collectives.all_to_all import Packed, bruck_all_to_all, packed, packed_messages
 from dtlib.collectives.bounds import (
     all_reduce_lower_bound_bytes,
     all_reduce_lower_bound_messages,
@@ -62,6 +63,30 @@ from dtlib.collectives.double_binary_tree import (
 )
 from dtlib.collectives.draw import draw, timeline
 from dtlib.collectives.execute import emulate, execute
+from dtlib.collectives.fitted import (
+    CollectiveModel,
+    nccl_models,
+    streamed_all_gather_time,
+    streamed_all_reduce_time,
+    streamed_all_to_all_time,
+    streamed_time,
+    switch_all_reduce_time,
+)
+from dtlib.collectives.fitting import (
+    CollectiveFit,
+    CollectiveTime,
+    fit_collectives,
+    nccl_tests_samples,
+)
+from dtlib.collectives.grouped import (
+    folded_halving_doubling_all_reduce,
+    half_ring_all_gather,
+    half_ring_all_reduce,
+    hierarchical_all_reduce,
+    multi_rail_ring_all_reduce,
+    two_way_ring_all_reduce,
+)
+from dtlib.collectives.nccl_sample import nccl_errors, nccl_sample, switch_sample
 from dtlib.collectives.nodes import Nodes, Port, Wire, round_robin
 from dtlib.collectives.primitives import (
     PRIMITIVES,
@@ -73,6 +98,16 @@ from dtlib.collectives.primitives import (
     everywhere,
     in_columns,
     in_rows,
+)
+from dtlib.collectives.rooted import (
+    chain_all_reduce,
+    chain_broadcast,
+    chain_reduce,
+    flat_gather,
+    flat_scatter,
+    scatter_all_gather_broadcast,
+    tree_gather,
+    tree_scatter,
 )
 from dtlib.collectives.schedule import Round, Run, Schedule, Send
 from dtlib.collectives.topology import SharedHost, Switch
@@ -88,8 +123,12 @@ from dtlib.collectives.volume import (
 
 __all__ = [
     "PRIMITIVES",
+    "CollectiveFit",
+    "CollectiveModel",
+    "CollectiveTime",
     "Counting",
     "Nodes",
+    "Packed",
     "Placement",
     "Port",
     "Primitive",
@@ -108,6 +147,10 @@ __all__ = [
     "at_owners",
     "at_rank",
     "at_root",
+    "bruck_all_to_all",
+    "chain_all_reduce",
+    "chain_broadcast",
+    "chain_reduce",
     "check_all_gather",
     "check_all_reduce",
     "check_all_to_all",
@@ -126,15 +169,29 @@ __all__ = [
     "everywhere",
     "execute",
     "fewest_messages",
+    "fit_collectives",
     "flat_all_reduce",
     "flat_all_reduce_time",
+    "flat_gather",
     "flat_reduce",
+    "flat_scatter",
+    "folded_halving_doubling_all_reduce",
+    "half_ring_all_gather",
+    "half_ring_all_reduce",
     "halving_doubling_all_gather",
     "halving_doubling_all_reduce",
     "halving_doubling_all_reduce_time",
     "halving_doubling_reduce_scatter",
+    "hierarchical_all_reduce",
     "in_columns",
     "in_rows",
+    "multi_rail_ring_all_reduce",
+    "nccl_errors",
+    "nccl_models",
+    "nccl_sample",
+    "nccl_tests_samples",
+    "packed",
+    "packed_messages",
     "pairwise_all_to_all",
     "pairwise_all_to_all_time",
     "recursive_doubling_all_reduce",
@@ -152,8 +209,15 @@ __all__ = [
     "ring_tree_crossover_bytes",
     "round_robin",
     "round_times",
+    "scatter_all_gather_broadcast",
     "schedule_time",
     "states",
+    "streamed_all_gather_time",
+    "streamed_all_reduce_time",
+    "streamed_all_to_all_time",
+    "streamed_time",
+    "switch_all_reduce_time",
+    "switch_sample",
     "timeline",
     "tree_all_reduce",
     "tree_all_reduce_messages",
@@ -162,5 +226,8 @@ __all__ = [
     "tree_all_reduce_time",
     "tree_broadcast",
     "tree_broadcast_time",
+    "tree_gather",
     "tree_reduce",
+    "tree_scatter",
+    "two_way_ring_all_reduce",
 ]
