@@ -200,22 +200,23 @@ class Nodes:
         )
 
     @cached_property
-    def _place(self) -> np.ndarray:
-        return np.arange(self.P) if self.order is None else np.array(self.order)
+    def _ports_of_ranks(self) -> dict[str, np.ndarray]:
+        """For each rank the number of its node, and of the port of each kind that it uses."""
+        place = np.arange(self.P) if self.order is None else np.array(self.order)
+        node, index = np.divmod(place, self.ranks_per_node)
+        rail = node * self.nics + index % self.nics
+        return {"node": node, "GPU": place, "NIC": rail, "pod": node // self.pod_nodes}
 
     def _crossings(self, round: Round) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
         """By kind and direction: the port of each message that uses such a one, and its chunks."""
-        src, dst = self._place[round.src], self._place[round.dst]
-        away = src // self.ranks_per_node != dst // self.ranks_per_node
-        pod_ranks = self.pod_nodes * self.ranks_per_node
-        far = src // pod_ranks != dst // pod_ranks
-        for direction, end in (("out", src), ("in", dst)):
-            node, index = np.divmod(end, self.ranks_per_node)
-            rail = node * self.nics + index % self.nics
-            users = ("GPU", end, ~away), ("NIC", rail, away), ("pod", end // pod_ranks, far)
-            for kind, ports, use in users:
-                if use.any():
-                    yield kind, direction, ports[use], round.count[use]
+        of = self._ports_of_ranks
+        away = of["node"][round.src] != of["node"][round.dst]
+        far = of["pod"][round.src] != of["pod"][round.dst]
+        for kind, uses in (("GPU", ~away), ("NIC", away), ("pod", far)):
+            if uses.any():
+                count = round.count[uses]
+                yield kind, "out", of[kind][round.src[uses]], count
+                yield kind, "in", of[kind][round.dst[uses]], count
 
 
 def _wire(field: str, given) -> Wire:

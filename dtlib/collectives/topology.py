@@ -55,8 +55,13 @@ def busiest_port_time(ports: np.ndarray, count: np.ndarray, alpha, beta, chunk_b
     >>> busiest_port_time(np.array([0, 0, 7]), np.array([1, 1, 5]), 1, 1, np.array([0, 10]))
     array([ 2., 51.])
     """
-    messages, chunks = np.bincount(ports), np.bincount(ports, count)
-    loads = {int(k): int(chunks[messages == k].max()) for k in np.unique(messages[ports])}
+    messages, size = np.bincount(ports), int(count[0])
+    if (count == size).all():
+        most = int(messages.max())
+        return most * alpha + most * size * chunk_bytes / beta
+    chunks = np.bincount(ports, count)
+    occurring = np.flatnonzero(np.bincount(messages)).tolist()
+    loads = {k: int(chunks[messages == k].max()) for k in occurring if k}
     return reduce(maximum, (k * alpha + load * chunk_bytes / beta for k, load in loads.items()))
 
 
