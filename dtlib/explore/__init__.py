@@ -1,5 +1,6 @@
 """Figures that the reader moves: they compute in the page and need no kernel."""
 
+from dtlib.explore.arrows import Arrows
 from dtlib.explore.bets import answer, bet
 from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.explorer import Explorer
@@ -13,6 +14,7 @@ from dtlib.explore.walls import Walls
 from dtlib.explore.worksheet import Worksheet
 
 __all__ = [
+    "Arrows",
     "Control",
     "Explorer",
     "Fastest",
