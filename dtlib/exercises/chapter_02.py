@@ -268,7 +268,10 @@ def expert_width(answer: Any) -> str:
                 "forward it is one product, backward two: count work and journeys of both",
             ),
             (lambda e, k, w, f, b: width(e, k, w, f, b) * 3, "the backward pass is work, too"),
-            (lambda e, k, w, f, b: width(e, k, w, f, b) * 2, "an addition is an operation, too"),
+            (
+                lambda e, k, w, f, b: width(e, k, w, f, b) * 2,
+                "twice too wide: an addition is an operation, too, and a journey is sent once",
+            ),
         ],
         limits=[Limit("half of the tokens stay", {"ep": 2}, "6 FLOP a weight, four journeys of H")],
     )
@@ -350,7 +353,7 @@ _JOBS = (
     ("memory", {"dram": 0.92}),
     ("straggler", {"straggler": 1.5, "network": 0.4, "overlap": 0.75}),
     ("memory", {"network": 0.9, "overlap": 1.0, "dram": 0.88, "occupancy": 0.9}),
-    ("pipeline", {"stages": 6, "micro_batches": 12, "network": 0.2, "overlap": 0.2}),
+    ("pipeline", {"stages": 6, "micro_batches": 12, "network": 0.31, "overlap": 0.2}),
     ("data", {"data": 1.6, "straggler": 1.1, "occupancy": 0.2}),
     ("communication", {"network": 1.2, "overlap": 0.4, "stages": 2, "dram": 0.85}),
     ("communication", {"network": 0.8, "overlap": 0.2, "straggler": 1.25, "occupancy": 0.15}),
@@ -389,6 +392,8 @@ def _objection(says: str, cause: str, facts: dict, seed: int) -> str:
     }
     if says == "communication" and cause == "straggler":
         return "Without collectives nobody waits for the slowest rank either: see who is busy"
+    if says == "communication" and cause == "pipeline":
+        return "Twice the micro-batches give back only a part of the pipeline's idle time: which?"
     if says == "memory":
         return "Some other change gives back more than a few per cent: the ladder ends too early"
     gain = real(gains[says], "gain") / now.step

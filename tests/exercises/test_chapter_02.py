@@ -122,6 +122,13 @@ def by_occupancy(job):
 
 def half_of_the_pipeline(job):
     step, lost = losses(job)
+    lost["pipeline"] /= 2
+    worst = max(lost, key=lost.get)
+    return worst if lost[worst] > 0.05 * step else "memory"
+
+
+def no_pipeline(job):
+    step, lost = losses(job)
     lost["pipeline"] = 0
     worst = max(lost, key=lost.get)
     return worst if lost[worst] > 0.05 * step else "memory"
@@ -221,6 +228,7 @@ CASES = {
             (lambda e, k, w, f, b: expert_width(e, k, w, f, b) / 2, "and. back, twice"),
             (lambda e, k, w, f, b: expert_width(e, k, w, f, b) * 3, "is work, too"),
             (lambda e, k, w, f, b: expert_width(e, k, w, f, b) * 1.5, "of both"),
+            (lambda e, k, w, f, b: expert_width(e, k, w, f, b) * 2, "a journey is sent once"),
             (lambda e, k, w, f, b: expert_width(e, k, w, f, b) * 7, "half of the tokens stay"),
         ],
     ),
@@ -255,7 +263,8 @@ CASES = {
             (blames_what_vanishes_with_the_collectives, "nobody waits for the slowest"),
             (by_counters, "some other change|Some other change"),
             (by_occupancy, "Some other change"),
-            (half_of_the_pipeline, "ladder ends too early|another cause"),
+            (half_of_the_pipeline, "only a part of the pipeline's idle time"),
+            (no_pipeline, "ladder ends too early|another cause"),
             (tries_everything, "six runs"),
             (lambda job: "network", "name one of"),
         ],
