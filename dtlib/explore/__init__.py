@@ -8,6 +8,7 @@ from dtlib.explore.fastest import Fastest
 from dtlib.explore.headroom import Headroom
 from dtlib.explore.placing import PlacementBoard
 from dtlib.explore.prefetcher import Prefetcher
+from dtlib.explore.seats import SeatPlan
 from dtlib.explore.sketch import Sketch
 from dtlib.explore.stepper import Stepper
 from dtlib.explore.walls import Walls
@@ -21,6 +22,7 @@ __all__ = [
     "Headroom",
     "PlacementBoard",
     "Prefetcher",
+    "SeatPlan",
     "Sketch",
     "Stepper",
     "Task",
