@@ -81,11 +81,13 @@ class Round:
 
     def within(self, P: int, chunks: int, t: int = 0) -> "Round":
         """This round, number ``t``, once it is sure that its ranks and its chunks exist."""
-        ranks = np.minimum(self.src, self.dst), np.maximum(self.src, self.dst)
-        ends = self.chunk, self.chunk + self.count - 1
-        for what, (first, last), most in (("ranks", ranks, P), ("chunks", ends, chunks)):
-            wrong = (first < 0) | (last >= most)
-            if wrong.any():
+        last = self.chunk + self.count - 1
+        for what, ends, most in (
+            ("ranks", (self.src, self.dst), P),
+            ("chunks", (self.chunk, last), chunks),
+        ):
+            if min(end.min() for end in ends) < 0 or max(end.max() for end in ends) >= most:
+                wrong = (np.minimum(*ends) < 0) | (np.maximum(*ends) >= most)
                 send = next(send for send, bad in zip(self, wrong, strict=True) if bad)
                 raise ValueError(f"round {t}: {send}, but the {what} are 0..{most - 1}")
         return self

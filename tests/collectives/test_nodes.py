@@ -318,6 +318,20 @@ def test_a_ring_loads_the_wall_of_a_node_as_a_placement_says(members):
         assert total == Nodes(nodes, G, INSIDE, NIC).leaving(ring, n)
 
 
+@pytest.mark.parametrize("order", ["side by side", "scattered"])
+def test_what_leaves_a_node_is_what_a_loop_over_the_sends_finds(order):
+    nodes, G, n = 4, 8, 32_000
+    ring, machine = c.ring_all_reduce(nodes * G), Nodes(nodes, G, INSIDE, NIC, nics=8)
+    layout = np.arange(32) // G if order == "side by side" else np.arange(32) % nodes
+    if order == "scattered":
+        machine = machine.ordered(round_robin(nodes, G))
+    sent = np.zeros(nodes)
+    for r in ring.rounds:
+        source, target = layout[r.src], layout[r.dst]
+        np.add.at(sent, source[source != target], n / ring.chunks)
+    assert sent.tolist() == machine.leaving(ring, n)
+
+
 @pytest.mark.parametrize("nodes", [2, 8, 125])
 def test_a_ring_side_by_side_fills_an_eighth_of_the_ports_that_a_dealt_one_fills(
     nodes,
@@ -330,6 +344,16 @@ def test_a_ring_side_by_side_fills_an_eighth_of_the_ports_that_a_dealt_one_fills
         loads[title] = sum(each.leaving(ring, n)) / nodes / (8 * beta)
     assert loads["dealt"] == pytest.approx(8 * loads["side"])
     assert loads["dealt"] == pytest.approx(c.ring_all_reduce_time(n, machine.P, 0, beta))
+
+
+def test_sabotage_another_order_and_another_rail_are_noticed():
+    ring = c.ring_all_reduce(8)
+    machine = Nodes(2, 4, INSIDE, NIC, nics=2)
+    loads = machine.edge_loads(ring, N)
+    assert machine.ordered([1, 0, 2, 3, 4, 5, 6, 7]).edge_loads(ring, N) != loads
+    assert Nodes(2, 4, INSIDE, NIC, nics=4).edge_loads(ring, N) != loads
+    lacking = Schedule(8, 8, [list(ring.rounds[0])[1:], *ring.rounds[1:]])
+    assert machine.edge_loads(lacking, N) != loads
 
 
 # Drawing, size, refusals.
