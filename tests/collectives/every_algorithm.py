@@ -7,6 +7,23 @@ def double_tree_in_three_segments(P):
     return c.double_binary_tree_all_reduce(P, segments=3)
 
 
+def chain_broadcast_in_three_segments(P):
+    return c.chain_broadcast(P, segments=3)
+
+
+def chain_all_reduce_in_three_segments(P):
+    return c.chain_all_reduce(P, segments=3)
+
+
+def hierarchical_in_pairs(P):
+    """Nodes of two ranks; where P is odd, one node."""
+    return c.hierarchical_all_reduce(P // 2, 2) if P % 2 == 0 else c.hierarchical_all_reduce(1, P)
+
+
+def multi_rail_in_pairs(P):
+    return c.multi_rail_ring_all_reduce(P // 2, 2) if P % 2 == 0 else c.ring_all_reduce(P)
+
+
 ANY_P = {
     c.ring_reduce_scatter: c.check_reduce_scatter,
     c.ring_all_gather: c.check_all_gather,
@@ -19,6 +36,22 @@ ANY_P = {
     c.double_binary_tree_all_reduce: c.check_all_reduce,
     double_tree_in_three_segments: c.check_all_reduce,
     c.pairwise_all_to_all: c.check_all_to_all,
+    c.bruck_all_to_all: c.check_all_to_all,
+    c.flat_scatter: c.check_scatter,
+    c.flat_gather: c.check_gather,
+    c.tree_scatter: c.check_scatter,
+    c.tree_gather: c.check_gather,
+    c.chain_broadcast: c.check_broadcast,
+    c.chain_reduce: c.check_reduce,
+    chain_broadcast_in_three_segments: c.check_broadcast,
+    chain_all_reduce_in_three_segments: c.check_all_reduce,
+    c.scatter_all_gather_broadcast: c.check_broadcast,
+    c.folded_halving_doubling_all_reduce: c.check_all_reduce,
+    c.two_way_ring_all_reduce: c.check_all_reduce,
+    c.half_ring_all_gather: c.check_all_gather,
+    c.half_ring_all_reduce: c.check_all_reduce,
+    hierarchical_in_pairs: c.check_all_reduce,
+    multi_rail_in_pairs: c.check_all_reduce,
 }
 POWER_OF_TWO = {
     c.recursive_doubling_all_reduce: c.check_all_reduce,

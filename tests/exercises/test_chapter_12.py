@@ -9,8 +9,12 @@ from dtlib.collectives import (
     Schedule,
     Send,
     algorithms,
+    all_to_all,
+    double_binary_tree,
+    grouped,
     halving_doubling_all_reduce,
     ring_all_reduce,
+    rooted,
     tree_all_reduce,
 )
 from dtlib.exercises import NotYet, check
@@ -245,8 +249,10 @@ class TestEveryExercise(EveryExercise):
     cases = CASES
 
 
-BUILDERS = [f for f in vars(algorithms).values() if inspect.isfunction(f)]
+MODULES = (algorithms, all_to_all, double_binary_tree, grouped, rooted)
+BUILDERS = [f for module in MODULES for f in vars(module).values() if inspect.isfunction(f)]
 BUILDERS = [f for f in BUILDERS if next(iter(inspect.signature(f).parameters)) == "P"]
+BUILDERS = list({f.__name__: f for f in BUILDERS if f.__name__[0] != "_"}.values())
 
 
 @pytest.mark.parametrize("builder", BUILDERS, ids=lambda f: f.__name__)
@@ -256,3 +262,16 @@ BUILDERS = [f for f in BUILDERS if next(iter(inspect.signature(f).parameters)) =
 def test_the_librarys_own_builders_are_no_answer(slug, builder):
     with pytest.raises(NotYet):
         check(slug, builder)
+
+
+@pytest.mark.parametrize(
+    ("slug", "builder"),
+    [
+        ("ex-fold", grouped.folded_halving_doubling_all_reduce),
+        ("ex-two-way-ring", grouped.two_way_ring_all_reduce),
+    ],
+)
+def test_the_librarys_own_builder_is_recognised_under_another_name(slug, builder):
+    for disguise in (lambda P: builder(P), lambda P: builder(P).named("mine"), builder):
+        with pytest.raises(NotYet, match=f"the library's own {builder.__name__}"):
+            check(slug, disguise)
