@@ -23,6 +23,8 @@ def folded_halving_doubling_all_reduce(P: int) -> Schedule:
     >>> folded_halving_doubling_all_reduce(6)
     folded halving-doubling all-reduce: 6 ranks, 4 chunks, 6 rounds, 20 messages
     """
+    if P < 1:
+        raise ValueError(f"P must be at least 1; got P = {P}")
     Q = 2 ** (P.bit_length() - 1)
     extra, core = np.arange(Q, P), halving_doubling_all_reduce(Q)
     fold = Schedule(P, core.chunks, [Round(extra, extra - Q, 0, reduce=True, count=core.chunks)])
@@ -39,8 +41,8 @@ def two_way_ring_all_reduce(P: int) -> Schedule:
     >>> two_way_ring_all_reduce(4)
     two-way ring all-reduce: 4 ranks, 8 chunks, 6 rounds, 48 messages
     """
-    r = np.arange(P)
-    both = ring_all_reduce(P).over([r, -r % P], shares=True)
+    ring, r = ring_all_reduce(P), np.arange(P)
+    both = ring.over([r, -r % P], shares=True)
     return both.named("two-way ring all-reduce")
 
 
@@ -86,7 +88,7 @@ def multi_rail_ring_all_reduce(
     >>> multi_rail_ring_all_reduce(2, 4)
     multi-rail ring all-reduce: 8 ranks, 32 chunks, 14 rounds, 448 messages
     """
-    ranks = np.arange(nodes * ranks_per_node).reshape(nodes, ranks_per_node)
+    ranks = _in_nodes(nodes, ranks_per_node)
     orders = [np.roll(ranks, -g, axis=1).ravel() for g in range(rails or ranks_per_node)]
     rings = ring_all_reduce(ranks.size).over(orders, shares=True)
     return rings.named("multi-rail ring all-reduce")
@@ -112,7 +114,17 @@ def hierarchical_all_reduce(
     round 3: 1→0 keeps chunks 2..3, 0→1 keeps chunks 0..1, 3→2 keeps chunks 2..3, 2→3 keeps
       chunks 0..1
     """
-    ranks = np.arange(nodes * ranks_per_node).reshape(nodes, ranks_per_node)
+    ranks = _in_nodes(nodes, ranks_per_node)
     middle = across(nodes).over(ranks.T, shares=True)
     scatter = inside(ranks_per_node).over(ranks).cut(middle.chunks // ranks_per_node)
     return (scatter >> middle >> scatter.reversed()).named("hierarchical all-reduce")
+
+
+def _in_nodes(nodes: int, ranks_per_node: int) -> np.ndarray:
+    """The ranks as a table, one row for each node."""
+    if min(nodes, ranks_per_node) < 1:
+        raise ValueError(
+            "nodes and ranks_per_node must be at least 1; "
+            f"got nodes = {nodes}, ranks_per_node = {ranks_per_node}"
+        )
+    return np.arange(nodes * ranks_per_node).reshape(nodes, ranks_per_node)

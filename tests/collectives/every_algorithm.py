@@ -16,12 +16,15 @@ def chain_all_reduce_in_three_segments(P):
 
 
 def hierarchical_in_pairs(P):
-    """Nodes of two ranks; where P is odd, one node."""
-    return c.hierarchical_all_reduce(P // 2, 2) if P % 2 == 0 else c.hierarchical_all_reduce(1, P)
+    """In nodes of two ranks; where P is odd, a ring."""
+    pairs = P > 0 and P % 2 == 0
+    return c.hierarchical_all_reduce(P // 2, 2) if pairs else c.ring_all_reduce(P)
 
 
 def multi_rail_in_pairs(P):
-    return c.multi_rail_ring_all_reduce(P // 2, 2) if P % 2 == 0 else c.ring_all_reduce(P)
+    """In nodes of two ranks; where P is odd, a ring."""
+    pairs = P > 0 and P % 2 == 0
+    return c.multi_rail_ring_all_reduce(P // 2, 2) if pairs else c.ring_all_reduce(P)
 
 
 ANY_P = {
