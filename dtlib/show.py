@@ -252,11 +252,17 @@ def _markdown_table(grid: list[list[str]], caption: str) -> str:
     return "\n".join(lines) + (f"\n\n{caption}" if caption else "")
 
 
+def _html_cell(text: str) -> str:
+    """A number and its spread, which a narrow screen shows below it."""
+    number, bracket, spread = html.escape(text).partition(" (")
+    return f'{number} <span class="dt-spread">({spread}</span>' if bracket else number
+
+
 def _html_table(grid: list[list[str]], caption: str) -> str:
     head = "<td></td>" + "".join(f'<th scope="col">{name}</th>' for name in grid[0][1:])
     body = "".join(
         f'<tr><th scope="row">{html.escape(row[0])}</th>'
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
+        + "".join(f"<td>{_html_cell(cell)}</td>" for cell in row[1:])
         + "</tr>\n"
         for row in grid[1:]
     )
