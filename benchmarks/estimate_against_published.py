@@ -3,6 +3,9 @@
     python benchmarks/estimate_against_published.py                the tables that the project holds
     python benchmarks/estimate_against_published.py --data DIR     all measurements of a folder
 
+It prints the runs of Narayanan et al. one by one, then one line for each set of runs, then whole
+runs (`training_runs.csv`), of which mostly no more is known than parameters, tokens and a bill.
+
 The baseline says: every run reaches the same share of the peak while its pipeline is full. It is
 hard to beat on large, well-tuned runs, so it stands beside every result. The error of a set of runs
 is the mean of |predicted / measured - 1|; beside it stands the median of predicted / measured,
@@ -14,13 +17,14 @@ The folder holds CSV files; those it lacks are passed over. What each must have 
 import argparse
 import csv
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 
 from dtlib.estimate import estimate
 from dtlib.foundations import Cluster, Node, TransformerSpec, catalog
-from dtlib.foundations.published_runs import sharded_runs, weak_scaling_runs
+from dtlib.foundations.published_runs import bloom_run, sharded_runs, weak_scaling_runs
+from dtlib.foundations.training import training_time
 
 BASELINE = 0.45
 _SOURCE = "benchmarks"
@@ -167,10 +171,51 @@ def report(name: str, runs) -> str:
     return shown
 
 
+def one_by_one(runs) -> str:
+    """A table: every run with its estimate, the baseline, and what was measured.
+
+    Under stage 3 also the estimate in which a node's ring goes through one of its ports.
+    """
+    columns = "estimate", "one port", "baseline", "measured"
+    shown = f"{'':<18} {'GPUs':>5}" + "".join(f" {name:>9}" for name in columns)
+    for run in runs:
+        one_port = Cluster(replace(run.node, nics=1), run.cluster.nodes)
+        clusters = [run.cluster, one_port if run.options.get("zero") == 3 else None]
+        seconds = [c and estimate(run.spec, c, **run.options)["step"] for c in clusters]
+        seconds += [run.baseline(BASELINE), run.seconds]
+        shown += f"\n{run.name:<18} {run.ranks:>5}"
+        shown += "".join(f" {s:>7.1f} s" if s else f" {'-':>9}" for s in seconds)
+    return shown
+
+
+PEAKS = {"A100": "a100-sxm", "H100": "h100-sxm"}
+
+
+def whole_runs(rows) -> str:
+    """A table of GPU-hours: published, and what the model's work takes at the baseline's share.
+
+    A run that has only GPUs and days has their product. Those without either, or on processors
+    that the catalog lacks, are passed over.
+    """
+    shown = f"{'million GPU-hours':<20} {'baseline':>9} {'published':>10} {'ratio':>6}"
+    for row in rows:
+        peak = PEAKS.get(row["gpu"].split("-")[0])
+        known = row["gpu_hours"] or (
+            row["gpus"] and row["days"] and 24 * float(row["gpus"]) * float(row["days"].strip("+"))
+        )
+        if peak and known:
+            bill, work = float(known), (float(row["params"]), float(row["tokens"]))
+            hours = training_time(*work, 1, catalog[peak].peak(), BASELINE) / 3600
+            shown += f"\n{row['model']:<20} {hours / 1e6:>9.2f} {bill / 1e6:>10.2f}"
+            shown += f" {hours / bill:>6.2f}"
+    return shown
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="a folder with CSV files of measurements")
     arguments = parser.parse_args()
+    print(one_by_one([*weak_scaling_runs, *sharded_runs, bloom_run]), end="\n\n")
     print(f"{'':<32} {'runs':>5} {'refused':>7}  {'estimate':>8} {'median':>7}  "
           f"{'baseline':>8} {'median':>7}")  # fmt: skip
     print(report("Narayanan 2021, table 1", weak_scaling_runs))
@@ -179,6 +224,10 @@ def main() -> None:
         if arguments.data and (arguments.data / name).is_file():
             with open(arguments.data / name, encoding="utf-8", newline="") as file:
                 print(report(name, list(reader(csv.DictReader(file)))))
+    whole = arguments.data and arguments.data / "training_runs.csv"
+    if whole and whole.is_file():
+        with open(whole, encoding="utf-8", newline="") as file:
+            print(whole_runs(csv.DictReader(file)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ r"""An estimate of a training run from its description: memory, time and cost, b
     >>> run = estimate(published_models["llama-3.1-8b"], Cluster(catalog["dgx-h100"], 8),
     ...                batch=512, seq=8192, zero=3, recompute="full")
     >>> run.fits, format_quantity(run["memory"], "B"), format_quantity(run["step"], "s")
-    (True, '13 GB', '8.7 s')
+    (True, '13 GB', '8.8 s')
 
 An `Estimate` is a `Sheet`: each line is a formula of the library, fed by quantities and by lines
 above it. So it can be printed, opened, differentiated and doubted. `LEAVES_OUT` says what it lacks.
@@ -22,7 +22,13 @@ from dtlib.foundations.pace import (
     stage_time,
     streaming_time,
 )
-from dtlib.foundations.require import require, require_count, require_divisor
+from dtlib.foundations.require import (
+    is_number,
+    require,
+    require_count,
+    require_divisor,
+    require_type,
+)
 from dtlib.foundations.sheet import Given, Line, Sheet, line, total
 from dtlib.foundations.sheet_table import sheet_tables
 from dtlib.foundations.steps import (
@@ -204,9 +210,12 @@ def estimate(
     `overlap` is the share of the gradients' exchange that hides where there is arithmetic to hide
     under; `tokens` of the run and `price` (USD/s of one GPU) give its duration and cost.
     Returns an `Estimate`. Raises ValueError, naming argument, value and rule, for what does not
-    divide and for shares outside (0, 1].
+    divide and for shares outside (0, 1], TypeError for a `spec`, `cluster` or `pace` that is none.
     Source: the formulas of its lines.
     """
+    require_type("estimate", TransformerSpec, spec=spec)
+    require_type("estimate", Cluster, cluster=cluster)
+    require_type("estimate", PaceModel, pace=pace)
     seq = _sequence(spec, seq)
     batch, dp = _sequences(batch, batch_tokens, seq), _replicas(cluster, tp, pp, dp)
     plan = _Plan(
@@ -384,7 +393,7 @@ def _exchange(plan: _Plan, given: dict) -> dict[str, Line]:
     feeds = _link(given, plan, "dp", plan.dp, plan.tp)
     lines = {"gradients": line(weight_bytes, params="rank_params")}
     if plan.zero == 3:
-        exchange = line(sharded_exchange_time, n="gradients", **feeds)
+        exchange = line(sharded_exchange_time, n="gradients", layers="rank_layers", **feeds)
         hiding = "computing"
     else:
         exchange = line(ring_all_reduce_time, n="gradients", P="dp", **feeds)
@@ -426,8 +435,8 @@ def _sequences(batch: int | None, batch_tokens: int | None, seq: int) -> int:
             "but exactly one of them must be given"
         )
     if batch is None:
-        whole = batch_tokens == int(batch_tokens) and batch_tokens % seq == 0
-        allowed = f"a multiple of seq, which is {seq}"
+        whole = is_number(batch_tokens) and batch_tokens > 0 and batch_tokens % seq == 0
+        allowed = f"a positive multiple of seq, which is {seq}"
         require(whole, "estimate", "batch_tokens", batch_tokens, allowed)
         batch = int(batch_tokens) // seq
     require_count("estimate", batch=batch)
@@ -435,8 +444,6 @@ def _sequences(batch: int | None, batch_tokens: int | None, seq: int) -> int:
 
 
 def _replicas(cluster: Cluster, tp: int, pp: int, dp: int | None) -> int:
-    if not isinstance(cluster, Cluster):
-        raise TypeError(f"estimate: cluster is {cluster!r}, but must be a Cluster")
     require_count("estimate", tp=tp, pp=pp)
     require_divisor("estimate", "tp * pp", tp * pp, "the cluster's ranks", cluster.ranks)
     rest = cluster.ranks // (tp * pp)
@@ -448,14 +455,19 @@ def _replicas(cluster: Cluster, tp: int, pp: int, dp: int | None) -> int:
 def _check(plan: _Plan) -> None:
     """Raises ValueError for what does not divide and for shares that are none."""
     require_count("estimate", micro_batch=plan.micro_batch, interleave=plan.interleave)
+    require_type("estimate", bool, sequence_parallel=plan.sequence_parallel, flash=plan.flash)
+    alone = "1 where pp is 1: one stage has nobody to take turns with"
+    require(plan.pp > 1 or plan.interleave == 1, "estimate", "interleave", plan.interleave, alone)
     require_divisor("estimate", "pp", plan.pp, "the model's layers", plan.spec.layers)
     stages = plan.pp * plan.interleave
     require_divisor("estimate", "pp * interleave", stages, "the model's layers", plan.spec.layers)
     both = f"dp * micro_batch, which is {plan.dp * plan.micro_batch}"
     whole = plan.batch % (plan.dp * plan.micro_batch) == 0
     require(whole, "estimate", "batch", plan.batch, f"a multiple of {both}")
-    require(plan.zero in (0, 1, 2, 3), "estimate", "zero", plan.zero, "a stage: 0, 1, 2 or 3")
-    require(0 <= plan.overlap <= 1, "estimate", "overlap", plan.overlap, "a share from 0 to 1")
+    stage = is_number(plan.zero) and plan.zero in (0, 1, 2, 3)
+    require(stage, "estimate", "zero", plan.zero, "a stage: 0, 1, 2 or 3")
+    share = is_number(plan.overlap) and 0 <= plan.overlap <= 1
+    require(share, "estimate", "overlap", plan.overlap, "a share from 0 to 1")
     if plan.mfu is not None and plan.efficiency is not None:
         raise ValueError(
             f"estimate: mfu is {plan.mfu!r} and efficiency is {plan.efficiency!r}, but an MFU "
@@ -463,9 +475,11 @@ def _check(plan: _Plan) -> None:
         )
     for name in ("mfu", "efficiency"):
         share = getattr(plan, name)
-        require(share is None or 0 < share <= 1, "estimate", name, share, "a share above 0, to 1")
+        good = share is None or (is_number(share) and 0 < share <= 1)
+        require(good, "estimate", name, share, "a share above 0, to 1")
     for name in ("tokens", "price"):
         amount = getattr(plan, name)
-        require(amount is None or amount > 0, "estimate", name, amount, "positive")
+        good = amount is None or (is_number(amount) and amount > 0)
+        require(good, "estimate", name, amount, "a positive number")
     if plan.price is not None:
         require(plan.tokens is not None, "estimate", "tokens", None, "given, where price is")

@@ -1,6 +1,7 @@
 """An estimate composes formulas, keeps their laws, and is held against published runs."""
 
 import math
+from dataclasses import replace
 from statistics import mean
 
 import pytest
@@ -15,7 +16,12 @@ from dtlib.foundations import (
     total,
     training_time,
 )
-from dtlib.foundations.published_runs import SELENE, sharded_runs, weak_scaling_runs
+from dtlib.foundations.published_runs import (
+    SELENE,
+    bloom_run,
+    sharded_runs,
+    weak_scaling_runs,
+)
 from dtlib.foundations.sheet import Sheet
 from dtlib.foundations.units import day, hour
 from dtlib.memory import model_state_bytes
@@ -151,9 +157,48 @@ def test_on_the_weak_scaling_runs_the_estimate_beats_the_best_single_share_of_th
     assert errors(weak_scaling_runs, predicted) < 0.08 < baseline
 
 
-def test_border_of_truth_sharded_training_of_2021_had_nothing_like_all_ports_to_itself():
+def through_one_port(run):
+    cluster = Cluster(replace(run.node, nics=1), run.cluster.nodes)
+    return estimate(run.spec, cluster, **run.options)["step"]
+
+
+def test_border_of_truth_on_sharded_runs_of_2021_the_estimate_loses_to_one_share_of_the_peak():
     ratios = [predicted(run) / run.seconds for run in sharded_runs]
     assert max(ratios) < 0.75 and min(ratios) < 0.3
+    assert errors(sharded_runs, predicted) > 0.5 > errors(sharded_runs, lambda r: r.baseline(0.45))
+
+
+def test_with_the_rate_of_one_port_the_same_constants_explain_the_sharded_runs():
+    assert errors(sharded_runs, through_one_port) < 0.08
+
+
+def test_border_of_truth_one_port_does_not_explain_sharded_runs_of_another_library():
+    """MosaicML 2023: 307,209 tokens a second of 13 B parameters on 64 H100s."""
+    spec = TransformerSpec("13B", 40, 5120, 40, 50368, tied=True, positions=2048, bias=False,
+                           dropout=False)  # fmt: skip
+    measured = 128 * 2048 / 307_209
+    ratios = [
+        estimate(spec, Cluster(replace(catalog["dgx-h100"], nics=ports), 8), batch=128, seq=2048,
+                 micro_batch=2, zero=3)["step"] / measured
+        for ports in (8, 1)
+    ]  # fmt: skip
+    assert 0.7 < ratios[0] < 1 and ratios[1] > 2
+
+
+def test_the_logged_step_of_bloom_lies_between_the_estimate_and_the_baseline():
+    """BigScience Workshop 2022, log of the training: 105 s, at 149 TFLOP/s for each GPU."""
+    assert bloom_run.seconds == pytest.approx(105.2, abs=0.3)
+    assert predicted(bloom_run) < bloom_run.seconds < bloom_run.baseline(0.45)
+    assert errors([bloom_run], predicted) < 0.2
+
+
+def test_stage_3_starts_a_ring_for_every_layer():
+    fast, slow = (
+        estimate(THIRTY, Cluster(replace(node, nic=replace(node.nic, alpha=alpha)), 16),
+                 batch=1024, zero=3)["exchange"]
+        for node in [catalog["dgx-h100"]] for alpha in (0, 2e-6)
+    )  # fmt: skip
+    assert slow - fast == pytest.approx(3 * 8 * 60 * 127 * 2e-6)
 
 
 BAD = [
@@ -170,9 +215,22 @@ BAD = [
     ({"overlap": 2}, "overlap is 2"),
     ({"dtype": "int3"}, "dtype is 'int3'"),
     ({"micro_batch": 0}, "micro_batch is 0"),
-    ({"tokens": -1}, "tokens is -1, but must be positive"),
+    ({"tokens": -1}, "tokens is -1, but must be a positive number"),
     ({"price": 1.0}, "tokens is None, but must be given, where price is"),
     ({"pp": 4, "interleave": 7}, "pp . interleave is 28"),
+    ({"interleave": 2}, "interleave is 2, but must be 1 where pp is 1"),
+    ({"batch": True}, "batch is True, but must be a whole number"),
+    ({"batch": None, "batch_tokens": "4e6"}, "batch_tokens is '4e6', but must be a positive mult"),
+    ({"batch": None, "batch_tokens": math.nan}, "batch_tokens is nan, but must be a positive"),
+    ({"mfu": "45 %"}, "mfu is '45 %', but must be a share"),
+    ({"overlap": None}, "overlap is None, but must be a share"),
+    ({"zero": True}, "zero is True, but must be a stage"),
+    ({"tokens": "2T"}, "tokens is '2T', but must be a positive number"),
+]
+KINDS = [
+    ({"flash": "no"}, "flash is 'no', but must be a bool"),
+    ({"sequence_parallel": 1}, "sequence_parallel is 1, but must be a bool"),
+    ({"pace": {"idle": 0}}, "pace is {'idle': 0}, but must be a PaceModel"),
 ]
 
 
@@ -180,6 +238,16 @@ BAD = [
 def test_bad_input_is_named_with_its_value_and_its_rule(options, says):
     with pytest.raises(ValueError, match=says):
         of(**options)
+
+
+@pytest.mark.parametrize(("options", "says"), KINDS, ids=[says[:24] for _, says in KINDS])
+def test_what_is_of_another_kind_is_named_too(options, says):
+    with pytest.raises(TypeError, match=says):
+        of(**options)
+    with pytest.raises(TypeError, match="spec is 'gpt-3', but must be a TransformerSpec"):
+        estimate("gpt-3", SIXTEEN, batch=1024)
+    with pytest.raises(TypeError, match=r"cluster is Node.*, but must be a Cluster"):
+        estimate(THIRTY, catalog["dgx-h100"], batch=1024)
 
 
 def test_heads_must_be_divisible_by_the_ranks_that_share_them():

@@ -243,27 +243,28 @@ def best_segment(answer: Any) -> str:
 
 @grader("ex-which-bandwidth")
 def which_bandwidth(answer: Any) -> str:
-    given = _keyed(answer, ["arithmetic", "bandwidth", "third"])
-    first, second = 81.6, 66.8
-    arithmetic = 2 * (first - second)
-    fixed = first - arithmetic
-    slips = {first - second: "half of the arithmetic disappears between the two rows", first: ""}
-    number(given["arithmetic"], arithmetic, "arithmetic", "s", tolerance=0.02, mistakes=slips)
+    given = _keyed(answer, ["rate", "bandwidth"])
+    first, second, work = 81.6, 66.7, 4.51e18
+    rate = work / 384 / (2 * (first - second))
+    slips = {
+        2 * rate: "between the two rows only half of the arithmetic disappears",
+        work / 384 / first: "not all of the first step is arithmetic, if nothing hides",
+        work / 768 / (first - second) / 2: "384 GPUs share the work of the first row",
+        384 * rate: "that is the rate of all of them",
+        rate / 1e12: "in FLOP/s, please",
+    }
+    number(given["rate"], rate, "rate", "FLOP/s", tolerance=0.02, mistakes=slips)
     sent = 3 * 2 * 174.6e9
     slips = {
-        sent / fixed / 3: "three times the model is exchanged",
-        sent / fixed / 2: "a parameter travels as two bytes",
-        sent / first: "not all of the step is exchange",
-        8 * sent / fixed: "in bytes per second, please",
-        sent / fixed / GB: "in bytes per second, please",
+        sent / second / 3: "three times the model is exchanged",
+        sent / second / 2: "a parameter travels as two bytes",
+        sent / first: "the first row is not all exchange: which two rows are equally long?",
+        sent / (2 * second - first): "that supposes that nothing hides",
+        8 * sent / second: "in bytes per second, please",
+        sent / second / GB: "in bytes per second, please",
     }
-    number(given["bandwidth"], sent / fixed, "bandwidth", "B/s", tolerance=0.02, mistakes=slips)
-    slips = {
-        fixed + arithmetic / 2: "from 384 to 1,536 the GPUs double twice",
-        first / 4: "the exchange does not halve",
-    }
-    number(given["third"], fixed + arithmetic / 4, "third", "s", tolerance=0.01, mistakes=slips)
-    return "two rows give two unknowns, and the third row is left to judge them"
+    number(given["bandwidth"], sent / second, "bandwidth", "B/s", tolerance=0.02, mistakes=slips)
+    return "a rate that no A100 has, and the bandwidth of about one port"
 
 
 OPTIONS = ("tp", "pp", "interleave", "zero", "micro_batch", "recompute", "sequence_parallel")

@@ -9,13 +9,19 @@ from dataclasses import dataclass, field
 
 from dtlib.foundations.datasheets import catalog
 from dtlib.foundations.formula import formula
-from dtlib.foundations.machine import Cluster, Node
+from dtlib.foundations.machine import Cluster, Link, Node
 from dtlib.foundations.transformer import TransformerSpec
+from dtlib.foundations.units import Gbit, us
 
 _SC21 = "Narayanan et al. 2021, table {}"
 SELENE = Node(
     "dgx-a100", catalog["a100-sxm"], 8, catalog["ib-hdr200"], 8,
     "Narayanan et al. 2021, section 5: eight ports of 200 Gb/s for the application", "2021",
+)  # fmt: skip
+JEAN_ZAY = Node(
+    "jean-zay", catalog["a100-sxm"], 8,
+    Link("omni-path-100", 2 * us, 100 * Gbit, "BigScience Workshop 2022, section 3", "2022"), 4,
+    "BigScience Workshop 2022: eight A100s and four Omni-Path links of 100 Gb/s", "2022",
 )  # fmt: skip
 
 
@@ -43,7 +49,8 @@ def baseline_time(flops, P, peak, peak_fraction, p, m, v):
 class PublishedRun:
     """A run as its authors describe it, and the FLOP/s per GPU that they measured.
 
-    `options` are those of `estimate`; `rate` counts repeated work, as its source does.
+    `options` are those of `estimate`; `rate` counts repeated work, as its source does. A spec may
+    have more layers than do work (`worked_layers`), where tables fill up the stages at both ends.
     """
 
     name: str
@@ -52,11 +59,13 @@ class PublishedRun:
     options: Mapping[str, int | str | bool] = field(hash=False)
     rate: float
     source: str
+    node: Node = SELENE
+    worked_layers: int | None = None
 
     @property
     def cluster(self) -> Cluster:
         """The nodes that it ran on."""
-        return Cluster(SELENE, self.ranks // SELENE.gpus)
+        return Cluster(self.node, self.ranks // self.node.gpus)
 
     @property
     def flops(self) -> float:
@@ -65,7 +74,7 @@ class PublishedRun:
         Equation (3) of the source: 96 B s l h^2 (1 + s / 6h + V / 16lh).
         """
         spec, seq = self.spec, self.options["seq"]
-        layers, hidden = spec.layers, spec.hidden
+        layers, hidden = self.worked_layers or spec.layers, spec.hidden
         factor = 1 + seq / (6 * hidden) + spec.vocab / (16 * layers * hidden)
         return 96 * self.options["batch"] * seq * layers * hidden**2 * factor
 
@@ -78,7 +87,7 @@ class PublishedRun:
         """Seconds by `baseline_time`, with this share of the peak."""
         tp, p, v = (self.options.get(name, 1) for name in ("tp", "pp", "interleave"))
         m = self.options["batch"] / (self.ranks / tp / p * self.options["micro_batch"])
-        return baseline_time(self.flops, self.ranks, SELENE.gpu.peak(), share, p, m, v)
+        return baseline_time(self.flops, self.ranks, self.node.gpu.peak(), share, p, m, v)
 
 
 def _gpt(layers: int, hidden: int, heads: int) -> TransformerSpec:
@@ -126,6 +135,14 @@ weak_scaling_runs: tuple[PublishedRun, ...] = tuple(
     for name, shape, ranks, batch, micro_batch, rate, tp, pp, v in _TABLE_1
 )
 sharded_runs: tuple[PublishedRun, ...] = tuple(
-    _run(f"{size:g} B, {ranks} GPUs", _gpt(*shape), ranks, batch, micro_batch, rate, 2, zero=3)
+    _run(f"{size:g} B, stage 3", _gpt(*shape), ranks, batch, micro_batch, rate, 2, zero=3)
     for size, shape, ranks, batch, micro_batch, rate in _TABLE_2
 )
+_BLOOM = TransformerSpec("BLOOM", 72, 14336, 112, 250880, tied=True, context=2048)
+bloom_run = PublishedRun(
+    "BLOOM 176B", _BLOOM, 384,
+    {"batch": 2048, "micro_batch": 2, "seq": 2048, "tp": 4, "pp": 12,
+     "recompute": "full", "flash": False},
+    149.1e12, "BigScience Workshop 2022, log of the training: 105 s for a step", JEAN_ZAY, 70,
+)  # fmt: skip
+"""Its 70 layers and two tables lie on 12 stages: six on each, as if there were 72 layers."""

@@ -118,21 +118,23 @@ def pipeline_send_time(n, m, alpha, beta):
     symbol=r"T_\text{shards}",
     unit="s",
     source="Rajbhandari et al. 2020",
-    conditions=f"{_RING}; weights are gathered again for every micro-batch",
+    conditions=f"{_RING}; weights are gathered layer by layer, again for every micro-batch",
 )
-def sharded_exchange_time(n, m, dp, alpha, beta):
+def sharded_exchange_time(n, layers, m, dp, alpha, beta):
     """The time for which ZeRO's stage 3 communicates in one step.
 
     Equation: per micro-batch the weights are gathered forward and again backward, and the
-    gradients reduced and scattered; each of the three is half of a ring all-reduce.
-    Arguments: `n` bytes of a rank's undivided weights, `m` micro-batches, `dp` replicas, `alpha`
-    seconds, `beta` bytes/s. Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Rajbhandari et al. 2020.
+    gradients reduced and scattered; each of the three is half of a ring all-reduce, and starts
+    anew for every layer.
+    Arguments: `n` bytes of a rank's undivided weights, in so many `layers`; `m` micro-batches, `dp`
+    replicas, `alpha` seconds, `beta` bytes/s. Returns seconds.
+    Raises ZeroDivisionError for `beta` = 0. Source: Rajbhandari et al. 2020.
 
-    >>> round(sharded_exchange_time(n=60e9, m=1, dp=128, alpha=0, beta=50e9), 2)
-    3.57
+    >>> times = [sharded_exchange_time(60e9, 48, 1, 128, alpha, 50e9) for alpha in (0, 2e-6)]
+    >>> [round(time, 2) for time in times]
+    [3.57, 3.61]
     """
-    return 3 * m * ((dp - 1) * alpha + (dp - 1) / dp * n / beta)
+    return 3 * m * (layers * (dp - 1) * alpha + (dp - 1) / dp * n / beta)
 
 
 @formula(
@@ -179,21 +181,21 @@ def last_backward_time(computing, m):
     source="Rajbhandari et al. 2020",
     conditions=f"{_RING}; up to stage 2 gradients are exchanged once a step",
 )
-def zero_exchange_time(stage, n, m, dp, alpha, beta):
+def zero_exchange_time(stage, n, layers, m, dp, alpha, beta):
     """The time for which replicas exchange gradients, and in stage 3 weights, in one step.
 
     Equation: one ring all-reduce, or from stage 3 on what gathering adds.
-    Arguments: `stage` 0 to 3, `n` bytes of a rank's undivided weights, `m` micro-batches, `dp`
-    replicas, `alpha` seconds, `beta` bytes/s. Returns seconds.
+    Arguments: `stage` 0 to 3, `n` bytes of a rank's undivided weights, in so many `layers`; `m`
+    micro-batches, `dp` replicas, `alpha` seconds, `beta` bytes/s. Returns seconds.
     Raises ZeroDivisionError for `beta` = 0. Source: Rajbhandari et al. 2020.
 
-    >>> [round(zero_exchange_time(z, 60e9, 8, 128, 0, 320e9), 2) for z in (2, 3)]
+    >>> [round(zero_exchange_time(z, 60e9, 48, 8, 128, 0, 320e9), 2) for z in (2, 3)]
     [0.37, 4.46]
     """
     return where(
         stage < 3,
         ring_all_reduce_time(n, dp, alpha, beta),
-        sharded_exchange_time(n, m, dp, alpha, beta),
+        sharded_exchange_time(n, layers, m, dp, alpha, beta),
     )
 
 

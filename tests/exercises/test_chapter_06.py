@@ -72,7 +72,7 @@ def best_segment(layers, c):
 
 
 def bandwidth(**changes):
-    return {"arithmetic": 29.6, "bandwidth": 20.15e9, "third": 59.4} | changes
+    return {"rate": 394e12, "bandwidth": 15.7e9} | changes
 
 
 def design(**changes):
@@ -187,16 +187,19 @@ CASES = {
     ),
     "ex-which-bandwidth": Case(
         solution=bandwidth(),
-        also_right=[bandwidth(arithmetic=29.66, bandwidth=20.17e9, third=59.34)],
+        also_right=[bandwidth(rate=395.9e12, bandwidth=15.69e9)],
         wrong=[
-            (bandwidth(arithmetic=14.8), "half of the arithmetic"),
-            (bandwidth(bandwidth=20.15e9 / 3), "three times the model"),
-            (bandwidth(bandwidth=20.15), "in bytes per second"),
-            (bandwidth(bandwidth=161.2e9), "in bytes per second"),
-            (bandwidth(third=66.8), "double twice"),
-            ({"third": 59.4}, "keys"),
+            (bandwidth(rate=788e12), "only half of the arithmetic"),
+            (bandwidth(rate=144e12), "not all of the first step"),
+            (bandwidth(rate=197e12), "384 GPUs share"),
+            (bandwidth(rate=394), "in FLOP/s"),
+            (bandwidth(bandwidth=15.7e9 / 3), "three times the model"),
+            (bandwidth(bandwidth=12.84e9), "the first row is not all exchange"),
+            (bandwidth(bandwidth=20.2e9), "that supposes that nothing hides"),
+            (bandwidth(bandwidth=15.7), "in bytes per second"),
+            ({"rate": 394e12}, "keys"),
         ],
-        secret=[29.6, 20.15e9, 59.4],
+        secret=[394, 15.7e9],
     ),
     "ex-design-a-fit": Case(
         solution=design(),
