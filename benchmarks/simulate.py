@@ -3,31 +3,38 @@
     python benchmarks/simulate.py
 
 Goals: less than 1 s for a ring of 2,048 ranks, less than 0.1 s for each collective on about 100,000
-ranks, where halving-doubling has the largest power of two below. Seconds are the median of several
-runs, from nothing to the simulated time, on a switch and on nodes of 8 ranks and 8 NICs.
+ranks. Plain halving-doubling has the largest power of two below, the folded one all ranks. Seconds
+are the median of several runs, from nothing to the simulated time, on a switch and on nodes of 8
+ranks and 8 NICs.
 """
 
+from functools import partial
 from statistics import median
 from time import perf_counter
 
 from dtlib.collectives import (
+    Nodes,
+    Switch,
+    folded_halving_doubling_all_reduce,
     halving_doubling_all_reduce,
+    hierarchical_all_reduce,
+    multi_rail_ring_all_reduce,
     ring_all_reduce,
     schedule_time,
     tree_all_reduce,
 )
-from dtlib.collectives.nodes import Nodes
-from dtlib.collectives.topology import Switch
 from dtlib.foundations import GB, Cluster, catalog, format_quantity
 
 NODE = catalog["dgx-h100"]
-MANY = 100_000
-COLLECTIVES = {
-    "ring": (ring_all_reduce, 2_048),
-    "ring ": (ring_all_reduce, MANY),
-    "tree": (tree_all_reduce, MANY),
-    "halving-doubling": (halving_doubling_all_reduce, 2**16),
-}
+COLLECTIVES = [
+    (ring_all_reduce, 2_048),
+    (ring_all_reduce, 100_000),
+    (tree_all_reduce, 100_000),
+    (halving_doubling_all_reduce, 2**16),
+    (folded_halving_doubling_all_reduce, 100_000),
+    (lambda P: hierarchical_all_reduce(P // NODE.gpus, NODE.gpus), 100_000),
+    (lambda P: multi_rail_ring_all_reduce(P // NODE.gpus, NODE.gpus), 100_000),
+]
 REPETITIONS = 7
 
 
@@ -42,17 +49,20 @@ def seconds(work) -> float:
 
 
 def main() -> None:
-    print(f"{'all-reduce':18} {'ranks':>8} {'rounds':>8} {'on':>8} {'simulated':>10}  computed in")
-    for name, (build, P) in COLLECTIVES.items():
-        nodes = Nodes.of(Cluster(NODE, P // NODE.gpus))
-        for title, topology in (("switch", Switch(P, *nodes.nic)), ("nodes", nodes)):
+    print(f"{'':36} {'ranks':>7}  {'rounds':>7}  {'topology':8}  {'simulated':>9}  computed in")
+    for build, P in COLLECTIVES:
+        schedule, nodes = build(P), Nodes.of(Cluster(NODE, P // NODE.gpus))
+        for name, topology in (("switch", Switch(P, *nodes.nic)), ("nodes", nodes)):
+            simulated = format_quantity(schedule_time(schedule, GB, topology), "s", 3)
+            taken = format_quantity(seconds(partial(simulate, build, P, topology)), "s")
+            print(
+                f"{schedule.name:36} {P:7,}  {len(schedule):7,}  {name:8}  {simulated:>9}  {taken}"
+            )
 
-            def work(build=build, P=P, topology=topology):
-                return schedule_time(build(P), GB, topology)
 
-            simulated = format_quantity(work(), "s", 3)
-            taken = format_quantity(seconds(work), "s")
-            print(f"{name:18} {P:8,} {len(build(P)):8,} {title:>8} {simulated:>10}  {taken}")
+def simulate(build, P: int, topology) -> float:
+    """From nothing to the time of an all-reduce of 1 GB."""
+    return schedule_time(build(P), GB, topology)
 
 
 if __name__ == "__main__":

@@ -214,9 +214,9 @@ class Nodes:
         far = of["pod"][round.src] != of["pod"][round.dst]
         for kind, uses in (("GPU", ~away), ("NIC", away), ("pod", far)):
             if uses.any():
-                count = round.count[uses]
-                yield kind, "out", of[kind][round.src[uses]], count
-                yield kind, "in", of[kind][round.dst[uses]], count
+                those = slice(None) if uses.all() else uses  # a slice copies nothing
+                yield kind, "out", of[kind][round.src[those]], round.count[those]
+                yield kind, "in", of[kind][round.dst[those]], round.count[those]
 
 
 def _wire(field: str, given) -> Wire:

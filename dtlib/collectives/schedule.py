@@ -113,15 +113,16 @@ class Schedule:
         groups = np.array(groups, ndmin=2)
         if groups.shape[1] != self.P or any(len(set(group)) < self.P for group in groups.tolist()):
             raise ValueError(f"every group must have P = {self.P} ranks; got {groups.tolist()}")
-        if not shares and len(np.unique(groups)) < groups.size:
+        if not shares and len(set(groups.ravel().tolist())) < groups.size:
             raise ValueError("groups that work on the same chunks must have no rank in common")
         parts = len(groups) if shares else 1
         first = (np.arange(len(groups)) % parts * self.chunks)[:, None]
 
         def everywhere(round: Round) -> Round:
-            rows = (groups[:, round.src], groups[:, round.dst], round.chunk + first)
+            ends = (groups.take(end, axis=1) for end in (round.src, round.dst))
+            rows = (*ends, round.chunk + first)
             rows += tuple(np.broadcast_to(x, rows[0].shape) for x in (round.reduce, round.count))
-            return Round(*(np.ravel(row) for row in rows))
+            return Round(*(row.reshape(-1) for row in rows))
 
         return Schedule(
             P or int(groups.max()) + 1,

@@ -87,7 +87,7 @@ def traffic(draw):
     return machine, Schedule(machine.P, 8, rounds)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(traffic())
 def test_the_load_of_every_port_is_that_of_a_count_by_hand(drawn):
     machine, schedule = drawn
@@ -152,7 +152,7 @@ def test_numbering_the_ranks_otherwise_is_renaming_them_in_the_schedule(drawn, r
 
 @pytest.mark.parametrize("build", CHECKS, ids=name)
 def test_a_run_is_priced_like_its_rounds(build):
-    for P in sizes(build, 16):
+    for P in sizes(build, 8):
         lazily = build(P)
         built = Schedule(P, lazily.chunks, list(lazily), parts=lazily.parts)
         for G in (k for k in range(1, P + 1) if P % k == 0):
@@ -168,7 +168,7 @@ def test_a_run_is_priced_like_its_rounds(build):
 @pytest.mark.parametrize("build", ALL_REDUCES, ids=name)
 @pytest.mark.parametrize("order", ["side by side", "dealt"])
 def test_no_all_reduce_sends_less_or_is_faster_than_the_cuts_allow(build, order):
-    for P in sizes(build, 16)[1:]:
+    for P in sizes(build, 12)[1:]:
         for G in (k for k in range(1, P + 1) if P % k == 0):
             nodes = P // G
             for pod_nodes in (k for k in range(1, nodes + 1) if nodes % k == 0):
@@ -235,6 +235,29 @@ def test_the_two_level_time_is_its_closed_form_and_its_wall_is_the_cut():
     one = Nodes(nodes, G, INSIDE, NIC)
     shared = G * 2 * (nodes - 1) * NIC.alpha + one.cut_bound_time(N)
     assert c.schedule_time(hierarchical_all_reduce(nodes, G), N, one) == inner + shared
+
+
+def test_the_hierarchy_of_the_library_loads_the_ports_as_this_one_does():
+    for nodes, G in ((2, 2), (3, 4), (5, 3)):
+        machine = Nodes(nodes, G, INSIDE, NIC, nics=G - 1)
+        ours, theirs = hierarchical_all_reduce(nodes, G), c.hierarchical_all_reduce(nodes, G)
+        assert machine.edge_loads(ours, N) == machine.edge_loads(theirs, N)
+        assert c.schedule_time(ours, N, machine) == c.schedule_time(theirs, N, machine)
+
+
+def test_golden_milliseconds_of_512_nodes_like_for_like():
+    """10 GB: hierarchical with rings and with halving-doubling between, flat on eight rails."""
+    machine = Nodes(512, 8, (0, 500e9), (5e-6, 50e9), nics=8)
+    halving = c.hierarchical_all_reduce(512, 8, across=c.halving_doubling_all_reduce)
+    schedules = (
+        (c.hierarchical_all_reduce(512, 8), "90.0"),
+        (halving, "85.0"),
+        (c.multi_rail_ring_all_reduce(512, 8), "90.9"),  # 50.0 of bytes and 41 of latency
+        (c.ring_all_reduce(4096), "440.9"),  # one rail: eight times the bytes for one NIC
+    )
+    for schedule, milliseconds in schedules:
+        assert f"{c.schedule_time(schedule, 10**10, machine) * 1e3:.1f}" == milliseconds
+    assert round(machine.cut_bound_time(10**10) * 1e3, 1) == 49.9
 
 
 def test_golden_two_level_milliseconds_with_one_nic():
