@@ -177,18 +177,24 @@ class Nodes:
         return [_whole(Fraction(load)) for load in out]
 
     def cut_bound(self, n):
-        """Bytes that the busiest node must send, and must receive, in any all-reduce; exact.
+        """Bytes that the busiest node must send, and must receive, in any all-reduce.
 
         Equation: 2(N - 1)/N n for N nodes. What ranks of one node tell each other is free here, so
-        a node is like one rank, and the bound is `all_reduce_lower_bound_bytes` of N ranks.
+        a node is like one rank, and the bound is `all_reduce_lower_bound_bytes` of N ranks. Exact
+        for whole numbers and Fractions.
+
+        >>> machine = Nodes(32, 8, inside=(1e-6, 450e9), nic=(2e-6, 50e9))
+        >>> machine.cut_bound(1600)
+        3100
         """
-        return all_reduce_lower_bound_bytes(n, Fraction(self.nodes))
+        exact = isinstance(n, int | Fraction)
+        bound = _all_reduce_bound(Fraction(n) if exact else n, self.nodes)
+        return _whole(bound) if exact else bound
 
     def cut_bound_time(self, n):
         """Seconds that no all-reduce undercuts: the busiest node through its NICs, or pod out."""
         walls = (self.nodes, self.nics * self.nic.beta), (self.pods, self.wires["pod"].beta)
-        times = (all_reduce_lower_bound_bytes(n, Fraction(N)) / beta for N, beta in walls)
-        return reduce(maximum, times)
+        return reduce(maximum, (_all_reduce_bound(n, N) / beta for N, beta in walls))
 
     def ports(self, send: Send) -> tuple[Port, Port]:
         """The two ports that a message occupies: one to leave through, one to enter through."""
@@ -227,6 +233,10 @@ def _wire(field: str, given) -> Wire:
             f"{field} must have alpha >= 0 and beta > 0; got alpha = {alpha}, beta = {beta}"
         )
     return Wire(alpha, beta)
+
+
+def _all_reduce_bound(n, ranks: int):
+    return all_reduce_lower_bound_bytes(n, Fraction(ranks) if isinstance(n, Fraction) else ranks)
 
 
 def _refuse(machine: Nodes, field: str, rule: str) -> None:

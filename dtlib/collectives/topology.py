@@ -2,6 +2,8 @@
 
 A topology has ``P`` ranks and ``round_time(round, chunk_bytes)``: the seconds that a `Round` takes
 when a chunk has ``chunk_bytes`` bytes. Anything that offers both can be passed to `schedule_time`.
+With ``ports(send)`` besides, the ports that a message occupies, `timeline` shows who waits for
+whom. Machines with a fast network in every node and a slower one between are `Nodes`.
 ``alpha`` is the latency of a message in seconds, ``beta`` a bandwidth in bytes/s. Sizes and times
 may be ints, floats or Fractions, and sizes arrays.
 """

@@ -312,6 +312,8 @@ def test_sizes_may_be_an_array():
     together = c.schedule_time(ring, sizes_, machine)
     assert together.tolist() == [c.schedule_time(ring, n, machine) for n in sizes_]
     assert (together >= machine.cut_bound_time(sizes_)).all()
+    assert isinstance(machine.cut_bound_time(10**9), float)
+    assert machine.cut_bound(sizes_).tolist() == [machine.cut_bound(n) for n in sizes_]
 
 
 # Agreement with what earlier chapters count.
