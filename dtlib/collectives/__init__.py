@@ -1,7 +1,7 @@
 """Collective communication: schedules as data, and what can be done with one.
 
-``schedule`` has the nouns, ``algorithms`` the builders, ``check`` the proofs, ``cost`` and
-``topology`` the times, ``execute`` the real ranks and ``draw`` the figures.
+``schedule`` has the nouns, ``algorithms`` the builders, ``check`` the proofs, ``cost``, ``topology``
+and ``nodes`` the times, ``execute`` the real ranks and ``draw`` the figures.
 """
 
 from dtlib.collectives.algorithms import (
@@ -20,6 +20,14 @@ from dtlib.collectives.algorithms import (
     tree_reduce,
 )
 from dtlib.collectives.all_to_all import Packed, bruck_all_to_all, packed, packed_messages
+from dtlib.collectives.bandwidth import (
+    algorithm_bandwidth,
+    all_gather_bus_factor,
+    all_reduce_bus_factor,
+    bus_bandwidth,
+    bus_factor,
+    busiest_port_share,
+)
 from dtlib.collectives.bounds import (
     all_reduce_lower_bound_bytes,
     all_reduce_lower_bound_messages,
@@ -88,6 +96,15 @@ from dtlib.collectives.grouped import (
 )
 from dtlib.collectives.nccl_sample import nccl_errors, nccl_sample, switch_sample
 from dtlib.collectives.nodes import Nodes, Port, Wire, round_robin
+from dtlib.collectives.parameter_server import (
+    all_reduce_of_workers,
+    dedicated_parameter_server,
+    dedicated_parameter_server_received_bytes,
+    dedicated_parameter_server_time,
+    parameter_server_all_reduce,
+    parameter_server_all_reduce_time,
+    parameter_server_over_ring_ratio,
+)
 from dtlib.collectives.primitives import (
     PRIMITIVES,
     Placement,
@@ -110,6 +127,19 @@ from dtlib.collectives.rooted import (
     tree_scatter,
 )
 from dtlib.collectives.schedule import Round, Run, Schedule, Send
+from dtlib.collectives.times import (
+    bruck_all_to_all_time,
+    chain_all_reduce_time,
+    chain_best_segments,
+    chain_broadcast_time,
+    flat_scatter_time,
+    folded_halving_doubling_all_reduce_time,
+    half_ring_all_reduce_time,
+    scatter_all_gather_broadcast_time,
+    tree_scatter_time,
+    two_link_ring_all_reduce_time,
+    two_way_ring_all_reduce_time,
+)
 from dtlib.collectives.topology import SharedHost, Switch
 from dtlib.collectives.transport import Counting
 from dtlib.collectives.volume import (
@@ -141,15 +171,26 @@ __all__ = [
     "SharedHost",
     "Switch",
     "Wire",
+    "algorithm_bandwidth",
+    "all_gather_bus_factor",
+    "all_reduce_bus_factor",
     "all_reduce_lower_bound_bytes",
     "all_reduce_lower_bound_messages",
     "all_reduce_lower_bound_time",
+    "all_reduce_of_workers",
     "at_owners",
     "at_rank",
     "at_root",
     "bruck_all_to_all",
+    "bruck_all_to_all_time",
+    "bus_bandwidth",
+    "bus_factor",
+    "busiest_port_share",
     "chain_all_reduce",
+    "chain_all_reduce_time",
+    "chain_best_segments",
     "chain_broadcast",
+    "chain_broadcast_time",
     "chain_reduce",
     "check_all_gather",
     "check_all_reduce",
@@ -160,6 +201,9 @@ __all__ = [
     "check_reduce",
     "check_reduce_scatter",
     "check_scatter",
+    "dedicated_parameter_server",
+    "dedicated_parameter_server_received_bytes",
+    "dedicated_parameter_server_time",
     "double_binary_tree_all_reduce",
     "double_binary_tree_all_reduce_time",
     "double_binary_tree_best_segments",
@@ -175,9 +219,12 @@ __all__ = [
     "flat_gather",
     "flat_reduce",
     "flat_scatter",
+    "flat_scatter_time",
     "folded_halving_doubling_all_reduce",
+    "folded_halving_doubling_all_reduce_time",
     "half_ring_all_gather",
     "half_ring_all_reduce",
+    "half_ring_all_reduce_time",
     "halving_doubling_all_gather",
     "halving_doubling_all_reduce",
     "halving_doubling_all_reduce_time",
@@ -194,6 +241,9 @@ __all__ = [
     "packed_messages",
     "pairwise_all_to_all",
     "pairwise_all_to_all_time",
+    "parameter_server_all_reduce",
+    "parameter_server_all_reduce_time",
+    "parameter_server_over_ring_ratio",
     "recursive_doubling_all_reduce",
     "recursive_doubling_all_reduce_time",
     "ring_all_gather",
@@ -210,6 +260,7 @@ __all__ = [
     "round_robin",
     "round_times",
     "scatter_all_gather_broadcast",
+    "scatter_all_gather_broadcast_time",
     "schedule_time",
     "states",
     "streamed_all_gather_time",
@@ -229,5 +280,8 @@ __all__ = [
     "tree_gather",
     "tree_reduce",
     "tree_scatter",
+    "tree_scatter_time",
+    "two_link_ring_all_reduce_time",
     "two_way_ring_all_reduce",
+    "two_way_ring_all_reduce_time",
 ]
