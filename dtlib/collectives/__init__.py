@@ -1,7 +1,7 @@
 """Collective communication: schedules as data, and what can be done with one.
 
-``schedule`` has the nouns, ``algorithms`` the builders, ``check`` the proofs, ``cost``, ``topology``
-and ``nodes`` the times, ``execute`` the real ranks and ``draw`` the figures.
+``schedule`` has the nouns, ``algorithms`` the builders, ``check`` the proofs, ``cost``,
+``topology`` and ``nodes`` the times, ``execute`` the real ranks and ``draw`` the figures.
 """
 
 from dtlib.collectives.algorithms import (
