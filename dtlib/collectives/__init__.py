@@ -4,6 +4,13 @@
 ``topology`` and ``nodes`` the times, ``execute`` the real ranks and ``draw`` the figures.
 """
 
+from dtlib.collectives.algebra import (
+    adjoint_schedule,
+    applied,
+    as_matrix,
+    inner_products,
+    schedule_matrix,
+)
 from dtlib.collectives.algorithms import (
     flat_all_reduce,
     flat_reduce,
@@ -94,6 +101,16 @@ from dtlib.collectives.grouped import (
     multi_rail_ring_all_reduce,
     two_way_ring_all_reduce,
 )
+from dtlib.collectives.monoid import (
+    LARGEST,
+    MAXIMUM,
+    SUM,
+    Monoid,
+    emulate_with,
+    laws,
+    matrix_product,
+    right_chunks,
+)
 from dtlib.collectives.nccl_sample import nccl_errors, nccl_sample, switch_sample
 from dtlib.collectives.nodes import Nodes, Port, Wire, round_robin
 from dtlib.collectives.parameter_server import (
@@ -152,11 +169,15 @@ from dtlib.collectives.volume import (
 )
 
 __all__ = [
+    "LARGEST",
+    "MAXIMUM",
     "PRIMITIVES",
+    "SUM",
     "CollectiveFit",
     "CollectiveModel",
     "CollectiveTime",
     "Counting",
+    "Monoid",
     "Nodes",
     "Packed",
     "Placement",
@@ -171,6 +192,7 @@ __all__ = [
     "SharedHost",
     "Switch",
     "Wire",
+    "adjoint_schedule",
     "algorithm_bandwidth",
     "all_gather_bus_factor",
     "all_reduce_bus_factor",
@@ -178,6 +200,8 @@ __all__ = [
     "all_reduce_lower_bound_messages",
     "all_reduce_lower_bound_time",
     "all_reduce_of_workers",
+    "applied",
+    "as_matrix",
     "at_owners",
     "at_rank",
     "at_root",
@@ -210,6 +234,7 @@ __all__ = [
     "double_binary_tree_reduce",
     "draw",
     "emulate",
+    "emulate_with",
     "everywhere",
     "execute",
     "fewest_messages",
@@ -232,6 +257,9 @@ __all__ = [
     "hierarchical_all_reduce",
     "in_columns",
     "in_rows",
+    "inner_products",
+    "laws",
+    "matrix_product",
     "multi_rail_ring_all_reduce",
     "nccl_errors",
     "nccl_models",
@@ -246,6 +274,7 @@ __all__ = [
     "parameter_server_over_ring_ratio",
     "recursive_doubling_all_reduce",
     "recursive_doubling_all_reduce_time",
+    "right_chunks",
     "ring_all_gather",
     "ring_all_gather_time",
     "ring_all_reduce",
@@ -261,6 +290,7 @@ __all__ = [
     "round_times",
     "scatter_all_gather_broadcast",
     "scatter_all_gather_broadcast_time",
+    "schedule_matrix",
     "schedule_time",
     "states",
     "streamed_all_gather_time",
