@@ -22,8 +22,8 @@ def hierarchical_in_pairs(P):
 
 
 def multi_rail_in_pairs(P):
-    """In nodes of two ranks; where P is odd, a ring."""
-    pairs = P > 0 and P % 2 == 0
+    """In at least two nodes of two ranks; where that does not come out even, a ring."""
+    pairs = P > 2 and P % 2 == 0
     return c.multi_rail_ring_all_reduce(P // 2, 2) if pairs else c.ring_all_reduce(P)
 
 

@@ -6,7 +6,16 @@ The functions that run on the ranks import what they need themselves.
 import numpy as np
 import pytest
 import torch
-from every_algorithm import ALL_REDUCES, CHECKS, name, sizes
+from every_algorithm import (
+    ALL_REDUCES,
+    CHECKS,
+    chain_all_reduce_in_three_segments,
+    chain_broadcast_in_three_segments,
+    hierarchical_in_pairs,
+    multi_rail_in_pairs,
+    name,
+    sizes,
+)
 
 from dtlib import collectives as c
 from dtlib.collectives import Counting, Schedule, Send, emulate, execute
@@ -20,7 +29,31 @@ RUN_BY_ALL = (
     c.tree_all_reduce,
     c.flat_all_reduce,
     c.double_binary_tree_all_reduce,
+    c.folded_halving_doubling_all_reduce,
+    c.two_way_ring_all_reduce,
+    c.half_ring_all_reduce,
+    chain_all_reduce_in_three_segments,
+    hierarchical_in_pairs,
+    multi_rail_in_pairs,
 )
+HANDING_ON = (
+    c.flat_scatter,
+    c.flat_gather,
+    c.tree_scatter,
+    c.tree_gather,
+    c.tree_broadcast,
+    chain_broadcast_in_three_segments,
+    c.scatter_all_gather_broadcast,
+    c.half_ring_all_gather,
+    c.bruck_all_to_all,
+)
+PROMISES = {
+    c.check_broadcast: c.PRIMITIVES["broadcast"],
+    c.check_scatter: c.PRIMITIVES["scatter"],
+    c.check_gather: c.PRIMITIVES["gather"],
+    c.check_all_gather: c.PRIMITIVES["all-gather"],
+    c.check_all_to_all: c.PRIMITIVES["all-to-all"],
+}
 POWERS = (c.recursive_doubling_all_reduce, c.halving_doubling_all_reduce)
 
 
@@ -132,6 +165,62 @@ def test_reduce_scatter_all_gather_and_all_to_all_leave_chunks_where_torch_does(
     for pairs in ranks.run(scatter_gather_and_exchange, ranks.n):
         for ours, native in pairs:
             assert torch.equal(ours, native)
+
+
+def handed_on(schedules, dtypes):
+    """On one rank: what each schedule leaves of recognisable numbers, and the bytes it sent."""
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.collectives import Counting, execute
+    from dtlib.collectives.transport import PointToPoint
+
+    results = []
+    for schedule in schedules:
+        for dtype in dtypes:
+            mine = (torch.arange(4 * schedule.chunks) + 50 * dist.get_rank()).to(dtype)
+            counting = Counting(PointToPoint(dist.group.WORLD))
+            execute(schedule, mine, transport=counting)
+            results.append((mine, counting.sent_bytes))
+    return results
+
+
+def test_broadcasts_scatters_gathers_and_exchanges_run_on_real_ranks_in_every_dtype(ranks):
+    """Nothing is added, so every dtype that gloo sends will do."""
+    dtypes = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8)
+    schedules = [build(ranks.n) for build in HANDING_ON]
+    by_rank = ranks.run(handed_on, schedules, dtypes)
+    runs = iter(zip(*by_rank, strict=True))
+    for build, schedule in zip(HANDING_ON, schedules, strict=True):
+        for dtype in dtypes:
+            P, size = ranks.n, torch.empty(0, dtype=dtype).element_size()
+            start = [(torch.arange(4 * schedule.chunks) + 50 * r).to(dtype) for r in range(P)]
+            primitive = PROMISES[CHECKS[build]]
+            held = primitive.before.table(P, schedule.chunks)
+            wanted = primitive.after.table(P, schedule.chunks)
+            for rank, (result, sent_bytes) in enumerate(next(runs)):
+                for chunk in np.flatnonzero(wanted[rank]):
+                    part, (holder,) = (
+                        slice(4 * chunk, 4 * chunk + 4),
+                        np.flatnonzero(held[:, chunk]),
+                    )
+                    assert torch.equal(result[part], start[holder][part])
+                assert sent_bytes == schedule.sent_bytes(4 * size * schedule.parts)[rank]
+
+
+def all_reduce_in_halves(P, noise):
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.collectives import execute, ring_all_gather, ring_all_reduce, ring_reduce_scatter
+
+    halves, whole = (noise(dist.get_rank(), torch.float32) for _ in range(2))
+    execute(ring_all_gather(P), execute(ring_reduce_scatter(P), halves))
+    return torch.equal(halves, execute(ring_all_reduce(P), whole))
+
+
+def test_an_all_reduce_is_an_all_gather_after_a_reduce_scatter_on_real_ranks_too(ranks):
+    assert ranks.run(all_reduce_in_halves, ranks.n, noise) == [True] * ranks.n
 
 
 def in_a_batch(schedule, noise):

@@ -13,6 +13,7 @@ from dtlib.collectives import (
     double_binary_tree,
     grouped,
     halving_doubling_all_reduce,
+    parameter_server,
     ring_all_reduce,
     rooted,
     tree_all_reduce,
@@ -249,7 +250,7 @@ class TestEveryExercise(EveryExercise):
     cases = CASES
 
 
-MODULES = (algorithms, all_to_all, double_binary_tree, grouped, rooted)
+MODULES = (algorithms, all_to_all, double_binary_tree, grouped, parameter_server, rooted)
 BUILDERS = [f for module in MODULES for f in vars(module).values() if inspect.isfunction(f)]
 BUILDERS = [f for f in BUILDERS if next(iter(inspect.signature(f).parameters)) == "P"]
 BUILDERS = list({f.__name__: f for f in BUILDERS if f.__name__[0] != "_"}.values())
