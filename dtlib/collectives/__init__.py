@@ -1,7 +1,10 @@
 """Collective communication: schedules as data, and what can be done with one.
 
-``schedule`` has the nouns, ``algorithms`` the builders, ``check`` the proofs, ``cost``,
-``topology`` and ``nodes`` the times, ``execute`` the real ranks and ``draw`` the figures.
+``schedule`` has the nouns; ``primitives`` what a collective promises, ``check`` the proofs and
+``algebra`` the matrices of it; ``algorithms``, ``rooted``, ``grouped``, ``all_to_all`` and
+``parameter_server`` the builders; ``cost``, ``times``, ``levels``, ``bounds`` and ``bandwidth`` the
+formulas; ``topology`` and ``nodes`` the machines; ``execute`` the real ranks, ``monoid`` other
+operations than the sum, and ``draw`` the figures.
 """
 
 from dtlib.collectives.algebra import (
@@ -34,6 +37,7 @@ from dtlib.collectives.bandwidth import (
     bus_bandwidth,
     bus_factor,
     busiest_port_share,
+    lower_bound_time,
 )
 from dtlib.collectives.bounds import (
     all_reduce_lower_bound_bytes,
@@ -100,6 +104,10 @@ from dtlib.collectives.grouped import (
     hierarchical_all_reduce,
     multi_rail_ring_all_reduce,
     two_way_ring_all_reduce,
+)
+from dtlib.collectives.levels import (
+    hierarchical_all_reduce_time,
+    multi_rail_ring_all_reduce_time,
 )
 from dtlib.collectives.monoid import (
     LARGEST,
@@ -255,12 +263,15 @@ __all__ = [
     "halving_doubling_all_reduce_time",
     "halving_doubling_reduce_scatter",
     "hierarchical_all_reduce",
+    "hierarchical_all_reduce_time",
     "in_columns",
     "in_rows",
     "inner_products",
     "laws",
+    "lower_bound_time",
     "matrix_product",
     "multi_rail_ring_all_reduce",
+    "multi_rail_ring_all_reduce_time",
     "nccl_errors",
     "nccl_models",
     "nccl_sample",

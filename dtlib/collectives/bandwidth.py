@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from dtlib.collectives.primitives import PRIMITIVES, Primitive
 from dtlib.foundations.formula import formula
+from dtlib.foundations.poly import ceil, log2
 
 NCCL_TESTS = "NCCL tests, doc/PERFORMANCE.md"
 
@@ -127,3 +128,19 @@ def busiest_port_share(primitive: Primitive, P: int) -> Fraction:
     buffer = int(max(table.sum(axis=1).max() for table in (held, wanted)))
     ports = int(must_send), int(must_receive), Fraction(int(messages), P)
     return Fraction(max(ports)) / buffer
+
+
+def lower_bound_time(primitive: Primitive, n, P: int, alpha, beta):
+    """Seconds that no algorithm for a primitive undercuts; that one meets them is not claimed.
+
+    Equation: ceil(log2 P) rounds, because a round at most doubles how many ranks have something of
+    one rank, or one rank of how many; and `busiest_port_share` of the buffer through one port.
+    Arguments: ``primitive``, one of `PRIMITIVES`; ``n`` bytes of a rank's buffer; ``P`` ranks;
+    ``alpha`` seconds; ``beta`` bytes/s per direction. Returns seconds. Holds for one port per rank
+    and rounds in step, without compression or adding in the network.
+    Source: Chan, Heimlich, Purkayastha & van de Geijn 2007.
+
+    >>> round(lower_bound_time(PRIMITIVES["broadcast"], 10**9, 8, alpha=5e-6, beta=50e9), 6)
+    0.020015
+    """
+    return ceil(log2(P)) * alpha + busiest_port_share(primitive, P) * n / beta

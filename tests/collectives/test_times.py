@@ -140,7 +140,16 @@ def test_no_algorithm_has_fewer_bytes_rounds_or_seconds_than_its_primitive_takes
         machine = Packed(Switch(P, ALPHA, BETA))
         seconds = c.schedule_time(schedule, N, machine)
         assert c.bus_bandwidth(PROMISES[CHECKS[build]], N, seconds, Fraction(P)) <= BETA
-        assert c.schedule_time(schedule, 0 * N, machine) >= ceil(log2(P)) * ALPHA
+        assert seconds >= c.lower_bound_time(primitive, N, P, ALPHA, BETA)
+
+
+@pytest.mark.parametrize("P", [2, 8, 64])
+def test_the_bounds_are_met_by_scatters_and_gathers_and_for_an_all_reduce_are_those_of_theory(P):
+    for build, operation in ((c.tree_scatter, "scatter"), (c.tree_gather, "gather")):
+        met = c.schedule_time(build(P), N, Switch(P, ALPHA, BETA))
+        assert met == c.lower_bound_time(PRIMITIVES[operation], N, P, ALPHA, BETA)
+    bound = c.lower_bound_time(PRIMITIVES["all-reduce"], N, P, ALPHA, BETA)
+    assert bound == c.all_reduce_lower_bound_time(N, Fraction(P), ALPHA, BETA)
 
 
 def test_a_ring_without_latency_has_the_bus_bandwidth_of_a_port_and_a_network_that_adds_more():
@@ -246,3 +255,14 @@ def test_golden_bytes_out_of_a_node_of_8_among_32():
         (c.multi_rail_ring_all_reduce(32, 8), 1.992),
     ):
         assert out_of_a_node(schedule) == pytest.approx(golden, abs=5e-3)
+
+
+def test_golden_milliseconds_of_two_levels_and_of_rails():
+    """32 nodes of 8 ranks, 700 MB: one NIC of 25 GB/s a node, shared by all, and one a rank."""
+    machine = dict(ranks_per_node=8, nodes=32, alpha_in=1e-6, beta_in=600e9, alpha=1e-5)
+    shared = c.hierarchical_all_reduce_time(7e8, beta=25e9 / 8, **machine)
+    own = c.hierarchical_all_reduce_time(7e8, beta=25e9, **machine)
+    rails = c.multi_rail_ring_all_reduce_time(7e8, beta=25e9, **machine)
+    flat = c.ring_all_reduce_time(7e8, 256, 1e-5, 25e9)
+    assert f"{shared * 1e3:.2f} {flat * 1e3:.3f}" == "56.93 60.881"
+    assert f"{own * 1e3:.1f} {rails * 1e3:.1f}" == "9.5 12.1"
