@@ -34,8 +34,6 @@ function render({ model: widget, el }) {
     ranks.element,
     h("div", {}, button("▶ Play", play), " ", button("⇄ Transpose", transpose)),
   );
-  const verdict = h("p", { class: "dt-arrow-verdict" });
-  page.readout.append(verdict);
   const stop = whenSized(page.stage, (now) => {
     width = now;
     draw();
@@ -85,7 +83,6 @@ function render({ model: widget, el }) {
     choices[0].set(state.first);
     choices[1].set(state.then + 1);
     const said = verdictOf();
-    verdict.textContent = said;
     if (width) draw();
     page.task?.set(Boolean(met(...taskValues())));
     page.say(said);
@@ -127,7 +124,7 @@ function render({ model: widget, el }) {
     const area = layout(states.length, P);
     svg.setAttribute("viewBox", `0 0 ${width} ${area.height}`);
     svg.setAttribute("height", area.height);
-    svg.setAttribute("aria-label", verdict.textContent);
+    svg.setAttribute("aria-label", verdictOf());
     const nodes = [];
     for (let r = 0; r < P; r++) {
       const y = area.y(r) + area.cell / 2 + 4;
