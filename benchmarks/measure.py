@@ -14,13 +14,17 @@ a ping-pong as long as the rank says that began it.
     fleet-law-ranks         see fleet_law.py
     memory-levels           see memory_levels.py
     data-loader             see data_loader.py
+    collectives-4-ranks     see collective_times.py
     tiny-gpt-step           see tiny_step.py
+    eight-primitives-4-ranks    see eight_primitives.py
 """
 
 import random
 import time
 
+from benchmarks.collective_times import measure_collectives
 from benchmarks.data_loader import measure_data_loader
+from benchmarks.eight_primitives import measure_eight_primitives
 from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
@@ -180,11 +184,13 @@ def main() -> None:
         ("overhead-2-ranks", measure_overhead),
         ("all-reduce-2-ranks", lambda: measure_all_reduces(2, "all-reduce-2-ranks")),
         ("ring-vs-tree-4-ranks", lambda: measure_all_reduces(4, "ring-vs-tree-4-ranks")),
+        ("collectives-4-ranks", measure_collectives),
         ("roofline-1-core", measure_one_core),
         ("break-even-2-ranks", measure_break_even),
         ("interrupted-run-2-ranks", measure_interrupted),
         ("scaling-1-2-4-ranks", measure_scaling),
         ("tiny-gpt-step", measure_tiny_step),
+        ("eight-primitives-4-ranks", measure_eight_primitives),
     ):
         start = time.perf_counter()
         measure()

@@ -5,6 +5,7 @@ from dtlib.explore.bets import answer, bet
 from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
+from dtlib.explore.hand_fit import HandFit
 from dtlib.explore.headroom import Headroom
 from dtlib.explore.placing import PlacementBoard
 from dtlib.explore.prefetcher import Prefetcher
@@ -19,6 +20,7 @@ __all__ = [
     "Control",
     "Explorer",
     "Fastest",
+    "HandFit",
     "Headroom",
     "PlacementBoard",
     "Prefetcher",
