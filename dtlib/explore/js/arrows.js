@@ -125,7 +125,11 @@ function render({ model: widget, el }) {
     svg.setAttribute("viewBox", `0 0 ${width} ${area.height}`);
     svg.setAttribute("height", area.height);
     svg.setAttribute("aria-label", verdictOf());
-    const nodes = [];
+    const ways = states.slice(1).map((_, k) => {
+      const { before, after } = arrows[k];
+      return waysOf(k, tables()[before], tables()[after], area);
+    });
+    const nodes = ways.map(({ lines }) => lines);
     for (let r = 0; r < P; r++) {
       const y = area.y(r) + area.cell / 2 + 4;
       nodes.push(s("text", { x: 0, y }, width < 480 ? r : `rank ${r}`));
@@ -137,11 +141,7 @@ function render({ model: widget, el }) {
       else nodes.push(s("text", title, k ? `after ${k}` : "before"));
       held.forEach((row, r) => row.forEach((counts, c) => nodes.push(cellOf(k, r, c, counts, area))));
     });
-    for (let k = 0; k + 1 < states.length; k++) {
-      const { before, after } = arrows[k];
-      nodes.push(linesOf(k, tables()[before], tables()[after], area));
-    }
-    svg.replaceChildren(...nodes.flat(Infinity));
+    svg.replaceChildren(...nodes.flat(Infinity), ...ways.flatMap(({ dots }) => dots));
   }
 
   function layout(stages, P) {
@@ -191,9 +191,10 @@ function render({ model: widget, el }) {
   }
 
   // Who a piece comes from: lines for the piece under the pointer, dots for all while it plays.
-  function linesOf(k, before, after, { x, y, cell, wide }) {
+  function waysOf(k, before, after, { x, y, cell, wide }) {
     const t = moving - k;
-    const nodes = [];
+    const lines = [];
+    const dots = [];
     before.forEach((row, src) =>
       row.forEach((holds, c) => {
         if (!holds) return;
@@ -202,16 +203,16 @@ function render({ model: widget, el }) {
           const [x1, y1] = [x(k, c) + wide / 2, y(src) + cell / 2];
           const [x2, y2] = [x(k + 1, c) + wide / 2, y(dst) + cell / 2];
           if (chunk === c) {
-            nodes.push(s("line", { x1, y1, x2, y2, class: `dt-arrow-line dt-c${c % 4}` }));
+            lines.push(s("line", { x1, y1, x2, y2, class: `dt-arrow-line dt-c${c % 4}` }));
           }
           if (t >= 0 && t < 1) {
             const [cx, cy] = [x1 + t * (x2 - x1), y1 + t * (y2 - y1)];
-            nodes.push(s("circle", { cx, cy, r: 5, class: `dt-arrow-dot dt-c${c % 4}` }));
+            dots.push(s("circle", { cx, cy, r: 5, class: `dt-arrow-dot dt-c${c % 4}` }));
           }
         });
       }),
     );
-    return nodes;
+    return { lines, dots };
   }
 
   reset();
