@@ -16,6 +16,7 @@ a ping-pong as long as the rank says that began it.
     data-loader             see data_loader.py
     collectives-4-ranks     see collective_times.py
     tiny-gpt-step           see tiny_step.py
+    two-nodes-4-ranks       see two_nodes.py
     eight-primitives-4-ranks    see eight_primitives.py
 """
 
@@ -30,6 +31,7 @@ from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
 from benchmarks.roofline import measure_break_even, measure_one_core
 from benchmarks.tiny_step import measure_tiny_step
+from benchmarks.two_nodes import measure_two_nodes
 from dtlib import launch, recordings
 from dtlib.collectives import (
     execute,
@@ -190,6 +192,7 @@ def main() -> None:
         ("interrupted-run-2-ranks", measure_interrupted),
         ("scaling-1-2-4-ranks", measure_scaling),
         ("tiny-gpt-step", measure_tiny_step),
+        ("two-nodes-4-ranks", measure_two_nodes),
         ("eight-primitives-4-ranks", measure_eight_primitives),
     ):
         start = time.perf_counter()
