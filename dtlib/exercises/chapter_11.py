@@ -175,34 +175,37 @@ def repair_the_backward_pass(answer: Any) -> str:
     return "the adjoint of an all-gather is a reduce-scatter"
 
 
-class _Expression:
-    """A value or a sum, which knows its values in order and how deep each one lies."""
+class _Value:
+    """A value, or what `add` made of two: it says nothing, so that nobody can make one up."""
 
-    def __init__(self, depths: list[tuple[int, int]]):
-        self.depths = depths
+    __slots__ = ()
 
 
 @grader("ex-brackets-for-a-sum")
 def brackets_for_a_sum(answer: Any) -> str:
     total = function(answer, "total(values, add)")
-
-    def add(x: Any, y: Any) -> _Expression:
-        if not isinstance(x, _Expression) or not isinstance(y, _Expression):
-            raise TypeError("add takes two of the values, or results of add")
-        return _Expression([(i, d + 1) for i, d in x.depths + y.depths])
-
     for n in (1, 2, 3, 4, 5, 7, 8, 13, 16, 33):
-        result = call(total, [_Expression([(i, 0)]) for i in range(n)], add)
-        if not isinstance(result, _Expression):
+        values = [_Value() for _ in range(n)]
+        depths = {value: [(i, 0)] for i, value in enumerate(values)}  # value number, additions
+
+        def add(x: Any, y: Any, depths: dict = depths) -> _Value:
+            if not all(isinstance(part, _Value) and part in depths for part in (x, y)):
+                raise TypeError("add takes two of the values, or results of add")
+            both = _Value()
+            depths[both] = [(i, d + 1) for i, d in depths[x] + depths[y]]
+            return both
+
+        result = call(total, list(values), lambda x, y, add=add: add(x, y))
+        if not isinstance(result, _Value) or result not in depths:
             raise NotYet(f"{n} values: return what add gives, got {type(result).__name__}")
-        order = [i for i, _ in result.depths]
+        order = [i for i, _ in depths[result]]
         if sorted(order) != list(range(n)):
             missing = sorted(set(range(n)) - set(order))
             what = f"value {missing[0]} is missing" if missing else "a value is used twice"
             raise NotYet(f"{n} values: {what}")
         if order != list(range(n)):
             raise NotYet(f"{n} values: they do not stay in their order")
-        deepest = max(d for _, d in result.depths)
+        deepest = max(d for _, d in depths[result])
         if deepest > (n - 1).bit_length():
             raise NotYet(f"{n} values: one of them takes part in {deepest} additions, too many")
     return "in order, and no value rounded more than log2 n times"
@@ -231,7 +234,16 @@ def broadcast_crossover(answer: Any) -> str:
 @grader("ex-counted-once")
 def counted_once(answer: Any) -> str:
     one, two, mended = items(answer, "(factor_a, factor_b, factor_c)", 3)
-    number(one, 8, "factor_a", mistakes={1: "how many losses does the transpose add up?"})
+    number(
+        one,
+        8,
+        "factor_a",
+        mistakes={
+            1: "how many losses does the transpose add up?",
+            64: "there is one all-reduce here, and it adds up once",
+            1 / 8: "too large, not too small",
+        },
+    )
     number(
         two,
         8,
@@ -239,9 +251,18 @@ def counted_once(answer: Any) -> str:
         mistakes={
             64: "the first all-reduce adds different v_r: that sum belongs to the derivative",
             16: "follow the gradient through each all-reduce in turn",
+            1: "every rank still starts from its own copy of the loss",
         },
     )
-    number(mended, 1, "factor_c", mistakes={8: "which of the two sums did count the losses?"})
+    number(
+        mended,
+        1,
+        "factor_c",
+        mistakes={
+            8: "which of the two sums did count the losses?",
+            1 / 8: "the first all-reduce still adds the different v_r, as it must",
+        },
+    )
     return "the factor is the number of losses, not of all-reduces"
 
 

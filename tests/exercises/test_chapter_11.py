@@ -155,6 +155,7 @@ CASES = {
             (total_folded, "stay in their order"),
             (lambda values, add: add(values[0], values[0]), "used twice|is missing"),
             (lambda values, add: sum(range(len(values))), "return what add gives"),
+            (lambda values, add: type(values[0])(), "return what add gives"),
         ],
     ),
     "ex-broadcast-crossover": Case(
@@ -170,6 +171,9 @@ CASES = {
         solution=(8, 8, 1),
         wrong=[
             ((1, 8, 1), "how many losses"),
+            ((64, 8, 1), "one all-reduce here"),
+            ((8, 1, 1), "its own copy of the loss"),
+            ((8, 8, 1 / 8), "as it must"),
             ((8, 64, 1), "belongs to the derivative"),
             ((8, 8, 8), "which of the two sums"),
         ],
