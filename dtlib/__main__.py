@@ -26,9 +26,9 @@ def _chapter_lines(chapter: Chapter, root: Path) -> list[str]:
     lines = [f"  {_mark(written)} {chapter.number:>3}  {chapter.title}"]
     if not written:
         return lines
-    lab = [f"labs/{chapter.lab}"] if chapter.lab else []
+    labs = [f"labs/{lab}" for lab in chapter.labs]
     modules = [f"dtlib/{module}" for module in chapter.modules]
-    rows = {"page": [f"{chapter.page}.md"], "code": modules, "lab": lab, "tests": chapter.tests}
+    rows = {"page": [f"{chapter.page}.md"], "code": modules, "lab": labs, "tests": chapter.tests}
     for title, paths in rows.items():
         lines += [f"         {title:<6} {_mark((root / p).exists())} {p}" for p in paths]
     return lines

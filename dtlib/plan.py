@@ -25,7 +25,7 @@ class Chapter:
     promise: str
     folder: str
     modules: tuple[str, ...]
-    lab: str = ""
+    labs: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
     minutes: int = 0

@@ -53,7 +53,8 @@ def test_what_a_written_chapter_announces_is_there():
             assert (ROOT / "dtlib" / module).exists(), module
         for place in written.tests:
             assert (ROOT / place).exists(), place
-        assert not written.lab or (ROOT / "labs" / written.lab).exists()
+        for lab in written.labs:
+            assert (ROOT / "labs" / lab).exists(), lab
 
 
 def test_a_written_chapter_has_the_title_of_the_plan():
