@@ -8,6 +8,8 @@ import pytest
 from dtlib import launch
 from dtlib.collectives import (
     PRIMITIVES,
+    Primitive,
+    as_matrix,
     check_primitive,
     ring_all_gather,
     ring_all_reduce,
@@ -86,6 +88,26 @@ def test_torch_sends_the_transpose_backward():
                 other = "all-reduce" if name == "broadcast" else "broadcast"
                 if len(ws[0]) == P:
                     assert not np.array_equal(np.array(grads), backward_by_hand(other, ws)), name
+
+
+HOLDERS = {"at rank 0": lambda ranks: 1, "at its owner": lambda ranks: 1, "everywhere": int}
+
+
+@pytest.mark.parametrize("ranks", range(1, 7))
+def test_two_that_fit_are_an_arrow_times_the_holders_in_between(ranks):
+    fits = 0
+    for name, first in PRIMITIVES.items():
+        for other, then in PRIMITIVES.items():
+            if first.after != then.before or "all-to-all" in (name, other):
+                continue
+            fits += 1
+            times = HOLDERS[first.after.name](ranks)
+            ends = Primitive("together", first.before, then.after)
+            both = as_matrix(then, ranks, ranks) @ as_matrix(first, ranks, ranks)
+            assert np.array_equal(both, times * as_matrix(ends, ranks, ranks)), (name, other)
+            if times > 1:  # the twin: the arrow once is not enough
+                assert not np.array_equal(both, as_matrix(ends, ranks, ranks))
+    assert fits == 17
 
 
 PAIRS = [

@@ -138,6 +138,21 @@ def test_from_the_keyboard_two_arrows_become_an_all_reduce(tab):
     assert "abcd" in tab.locator("svg.dt-arrows").text_content()
 
 
+def test_from_the_keyboard_a_chunk_is_followed(tab):
+    tab.locator(".dt-reset").click()
+    says(tab, "Its transpose is reduce.")
+    lines = tab.locator("svg.dt-arrows .dt-arrow-line")
+    assert lines.count() == 0
+    tab.locator("svg.dt-arrows").focus()
+    tab.keyboard.press("ArrowLeft")
+    assert lines.count() == 4  # one piece at rank 0, four who get it
+    assert tab.locator("svg.dt-arrows .dt-arrow-line.dt-c3").count() == 4
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator("svg.dt-arrows .dt-arrow-line.dt-c0").count() == 4
+    tab.locator(".dt-reset").focus()
+    assert lines.count() == 0
+
+
 def test_the_transpose_turns_the_order_round(tab):
     tab.locator(".dt-reset").click()
     tab.locator("fieldset").nth(0).get_by_label("gather", exact=True).check()

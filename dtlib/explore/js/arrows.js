@@ -17,10 +17,16 @@ function render({ model: widget, el }) {
     task: spec.task,
     hint:
       "Choose with the mouse, or Tab to a row and use the arrow keys. " +
-      "Point at a piece to see where it comes from.",
+      "Point at a piece, or press ← and → on the figure, to see where it comes from.",
     reset,
   });
-  const svg = s("svg", { class: "dt-plot dt-arrows", role: "img" });
+  const svg = s("svg", {
+    class: "dt-plot dt-arrows",
+    role: "img",
+    tabindex: "0",
+    onkeydown: step,
+    onblur: () => follow(null),
+  });
   const choices = [
     choice("first", spec.arrows.map(({ name }) => name), (i) => set({ first: i })),
     choice("then", ["nothing", ...spec.arrows.map(({ name }) => name)], (i) => set({ then: i - 1 })),
@@ -188,6 +194,14 @@ function render({ model: widget, el }) {
     if (chunk === c) return;
     chunk = c;
     draw();
+  }
+
+  // From the keyboard, the next chunk or the one before.
+  function step(event) {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    follow((state.P + (chunk ?? (by > 0 ? -1 : 0)) + by) % state.P);
   }
 
   // Who a piece comes from: lines for the piece under the pointer, dots for all while it plays.
