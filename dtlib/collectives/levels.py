@@ -11,7 +11,7 @@ CONDITIONS = "one NIC for each rank, rounds in step, adding is free; at least tw
 
 
 @formula(
-    symbol=r"T_\text{hier}",
+    symbol=r"T_\text{h}",
     unit="s",
     source="Patarasuk & Yuan 2009, one ring inside another",
     conditions=CONDITIONS,

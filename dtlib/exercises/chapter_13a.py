@@ -12,7 +12,7 @@ from dtlib.collectives.check import ScheduleError, check_all_reduce
 from dtlib.collectives.nodes import Nodes
 from dtlib.collectives.schedule import Schedule
 from dtlib.exercises.engine import grader
-from dtlib.exercises.judge import Limit, call, formula, function, items, number, real
+from dtlib.exercises.judge import Limit, call, formula, function, items, number, real, whole
 from dtlib.exercises.verdict import NotYet
 
 GB, MB, us = 10**9, 10**6, 1e-6
@@ -28,10 +28,10 @@ def sixteen_nodes(answer: Any) -> str:
         right,
         "hierarchical_time(n, alpha_in, beta_in, alpha, beta)",
         [
-            {"n": n, "alpha_in": 1e-6, "beta_in": b, "alpha": a, "beta": 50e9}
+            {"n": n, "alpha_in": a_in, "beta_in": b_in, "alpha": a, "beta": b}
             for n in (1e3, 1e7, 1e10)
-            for a in (2e-6, 1e-5)
-            for b in (3e11, 6e11)
+            for a_in, a in ((1e-6, 2e-6), (5e-7, 1e-5))
+            for b_in, b in ((3e11, 5e10), (6e11, 2.5e10))
         ],
         limits=[
             Limit("nothing costs but the starts inside", {"alpha": 0, "n": 0}, "two phases inside"),
@@ -176,7 +176,8 @@ def repair_taper(answer: Any) -> str:
         right,
         "rail_rings_time(v, nodes, gpus, beta, pod_nodes, taper)",
         [
-            {"v": 2e9, "nodes": N, "gpus": 8, "beta": 50e9, "pod_nodes": p, "taper": taper}
+            {"v": v, "nodes": N, "gpus": G, "beta": beta, "pod_nodes": p, "taper": taper}
+            for v, G, beta in ((2e9, 8, 50e9), (7e8, 4, 25e9))
             for N, p in ((32, 8), (16, 4), (8, 8), (12, 2))
             for taper in (1, 3, 7, 16)
         ],
@@ -256,7 +257,10 @@ def stay_on_the_rail(answer: Any) -> str:
     function(answer, "rail_rings(nodes, gpus)")
     for N, G in ((2, 2), (4, 4), (2, 8), (6, 3), (4, 1)):
         where = f"{N} nodes of {G}"
-        rings = [[int(rank) for rank in ring] for ring in items(call(answer, N, G), "rings", G)]
+        rings = [
+            [whole(rank, f"{where}: a rank") for rank in items(ring, f"ring {k}", N * G)]
+            for k, ring in enumerate(items(call(answer, N, G), "rings", G))
+        ]
         exits = []
         for k, ring in enumerate(rings):
             if sorted(ring) != list(range(N * G)):
@@ -291,8 +295,8 @@ def best_segments(answer: Any) -> str:
         right,
         "best_segments(n, nodes, gpus, alpha, beta_in)",
         [
-            {"n": n, "nodes": N, "gpus": G, "alpha": 5e-6, "beta_in": beta}
-            for n in (1e8, 1e10)
+            {"n": n, "nodes": N, "gpus": G, "alpha": alpha, "beta_in": beta}
+            for n, alpha in ((1e8, 5e-6), (1e10, 5e-6), (1e10, 1e-5))
             for N, G in ((8, 8), (32, 4), (4, 2))
             for beta in (3e11, 6e11)
         ],

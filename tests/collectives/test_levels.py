@@ -82,11 +82,16 @@ def test_the_brochure_gives_one_side_eight_ports_and_with_equal_ports_the_flat_r
 
 def test_whoever_does_not_know_the_nodes_gains_nothing_from_levels():
     shuffled = machine(8, 8).ordered(np.random.default_rng(0).permutation(64))
-    ring, levels = (
+    ring, rails, levels = (
         schedule_time(s, 10 * GB, shuffled)
-        for s in (ring_all_reduce(64), hierarchical_all_reduce(8, 8))
+        for s in (
+            ring_all_reduce(64),
+            multi_rail_ring_all_reduce(8, 8),
+            hierarchical_all_reduce(8, 8),
+        )
     )
     assert levels == pytest.approx(ring, rel=0.01)
+    assert rails == pytest.approx(ring, rel=0.015)
 
 
 def test_the_gain_of_levels_falls_with_the_size():

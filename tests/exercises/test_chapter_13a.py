@@ -117,6 +117,11 @@ CASES = {
             (whole_buffer_outside, "only the bytes outside cost"),
             (one_phase_inside, "two phases inside"),
             (lambda n, alpha_in: 1, "must take"),
+            (lambda n, a_in, b_in, a, b: hierarchical_time(n, 1e-6, b_in, a, b), "starts inside"),
+            (
+                lambda n, a_in, b_in, a, b: hierarchical_time(n, a_in, b_in, a, 50e9),
+                "bytes inside cost",
+            ),
         ],
     ),
     "ex-eight-nodes": Case(
@@ -171,6 +176,8 @@ CASES = {
                 ),
                 "nothing leaves it",
             ),
+            (lambda v, N, G, beta, p, taper: rail_rings_time(2e9, N, G, beta, p, taper), "v=7e"),
+            (lambda v, N, G, beta, p, taper: rail_rings_time(v, N, 8, 50e9, p, taper), "v=7e"),
         ],
     ),
     "ex-repair-the-middle": Case(
@@ -198,7 +205,10 @@ CASES = {
             (rotated, "changes the rail"),
             (all_the_same, "two rings leave through the port"),
             (columns, "leaves some node more than once"),
-            (lambda nodes, gpus: [[0]] * gpus, "every rank once"),
+            (lambda nodes, gpus: [[0] * nodes * gpus] * gpus, "every rank once"),
+            (lambda nodes, gpus: [[0]] * gpus, "must have 4 items"),
+            (lambda nodes, gpus: [1] * gpus, "ring 0 must have 4 items"),
+            (lambda nodes, gpus: [[None] * nodes * gpus] * gpus, "must be a number"),
         ],
     ),
     "ex-best-segments": Case(
@@ -206,6 +216,7 @@ CASES = {
         wrong=[
             (lambda *x: best_segments(*x) ** 2, "there is a square"),
             (lambda *x: best_segments(*x) / 2**0.5, "both phases inside"),
+            (lambda n, N, G, a, b: best_segments(n, N, G, 5e-6, b), "with n="),
         ],
     ),
 }
