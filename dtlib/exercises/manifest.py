@@ -120,7 +120,7 @@ def exercise_tables() -> Tables:
     """For instructors: each chapter's and lab's exercises, with minutes, skill and how to judge.
 
     >>> print(repr(exercise_tables()).splitlines()[0])
-    Chapter 4, The α–β model: 11 exercises, 123 minutes
+    Chapter 1, One machine is not enough: 11 exercises, 112 minutes
     """
     groups = dict.fromkeys(e.group for e in manifest().exercises)
     return Tables(map(_exercise_table, groups))
