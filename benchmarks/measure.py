@@ -29,6 +29,7 @@ from benchmarks.eight_primitives import measure_eight_primitives
 from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
+from benchmarks.ring_timeline import measure_ring_timeline
 from benchmarks.roofline import measure_break_even, measure_one_core
 from benchmarks.tiny_step import measure_tiny_step
 from benchmarks.two_nodes import measure_two_nodes
@@ -193,6 +194,7 @@ def main() -> None:
         ("scaling-1-2-4-ranks", measure_scaling),
         ("tiny-gpt-step", measure_tiny_step),
         ("two-nodes-4-ranks", measure_two_nodes),
+        ("ring-timeline-4-ranks", measure_ring_timeline),
         ("eight-primitives-4-ranks", measure_eight_primitives),
     ):
         start = time.perf_counter()

@@ -166,7 +166,7 @@ from dtlib.collectives.times import (
     two_way_ring_all_reduce_time,
 )
 from dtlib.collectives.topology import SharedHost, Switch
-from dtlib.collectives.transport import Counting
+from dtlib.collectives.transport import Clocked, Counting
 from dtlib.collectives.volume import (
     ring_all_reduce_messages,
     ring_all_reduce_rounds,
@@ -181,6 +181,7 @@ __all__ = [
     "MAXIMUM",
     "PRIMITIVES",
     "SUM",
+    "Clocked",
     "CollectiveFit",
     "CollectiveModel",
     "CollectiveTime",

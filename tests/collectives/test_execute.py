@@ -3,6 +3,9 @@
 The functions that run on the ranks import what they need themselves.
 """
 
+import itertools
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -18,10 +21,19 @@ from every_algorithm import (
 )
 
 from dtlib import collectives as c
-from dtlib.collectives import Counting, Schedule, Send, emulate, execute
-from dtlib.collectives.execute import plan_for
+from dtlib.collectives import (
+    Clocked,
+    Counting,
+    Schedule,
+    Send,
+    emulate,
+    execute,
+    ring_all_reduce,
+)
+from dtlib.collectives.execute import Worker, plan_for
 from dtlib.collectives.transport import Mailboxes
 from dtlib.runtime import launch
+from dtlib.timeline import Timeline
 
 NUMEL = 1001  # does not divide into chunks of one size
 RUN_BY_ALL = (
@@ -341,3 +353,27 @@ def test_the_emulation_sends_what_the_schedule_counts(build):
                 counting.isend(np.zeros(numel)[message.part], message.peer)
         counted.append(counting.sent_bytes)
     assert counted == schedule.sent_bytes(8 * 12 * schedule.parts)
+
+
+def test_the_spans_of_a_run_are_its_messages_and_a_receive_ends_after_its_send_began():
+    schedule, clock = ring_all_reduce(4), itertools.count()
+    mailboxes = Mailboxes(4)
+    wires = [Clocked(mailboxes.of(rank), clock=clock.__next__) for rank in range(4)]
+    workers = [Worker(schedule, np.ones(8), wire) for wire in wires]
+    for t in range(len(schedule)):
+        for worker in workers:
+            worker.start(t)
+        for worker in workers:
+            worker.finish(t)
+    timeline = Timeline(span for wire in wires for span in wire.spans)
+    named = Counter((span.rank, span.name) for span in timeline.spans)
+    sends = Counter((send.src, f"→{send.dst}") for send in schedule.sends())
+    receives = Counter((send.dst, f"←{send.src}") for send in schedule.sends())
+    assert named == sends + receives
+    for rank in range(4):
+        left = (rank - 1) % 4
+        outs = [s for s in timeline.of(left) if s.lane == "out"]
+        ins = [s for s in timeline.of(rank) if s.lane == "in"]
+        assert all(out.start < into.stop for out, into in zip(outs, ins, strict=True))
+    late = [into._replace(stop=out.start) for out, into in zip(outs, ins, strict=True)]
+    assert not all(out.start < into.stop for out, into in zip(outs, late, strict=True))
