@@ -11,24 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dtlib.foundations.alpha_beta import half_performance_bytes, message_time
+from dtlib.foundations.require import require, require_count, require_positive
 from dtlib.foundations.units import format_quantity
-
-
-def _require(condition: bool, owner: str, argument: str, value, allowed: str) -> None:
-    if not condition:
-        raise ValueError(f"{owner}: {argument} is {value!r}, but must be {allowed}")
-
-
-def _require_positive(owner: str, **values: float) -> None:
-    for argument, value in values.items():
-        good = isinstance(value, int | float) and math.isfinite(value) and value > 0
-        _require(good, owner, argument, value, "a positive number")
-
-
-def _require_count(owner: str, **values: int) -> None:
-    for argument, value in values.items():
-        good = isinstance(value, int) and value >= 1
-        _require(good, owner, argument, value, "a whole number of at least 1")
 
 
 @dataclass(frozen=True)
@@ -51,9 +35,9 @@ class Link:
 
     def __post_init__(self):
         owner = f"Link {self.name!r}"
-        _require_positive(owner, beta=self.beta)
+        require_positive(owner, beta=self.beta)
         good = math.isfinite(self.alpha) and self.alpha >= 0
-        _require(good, owner, "alpha", self.alpha, "a number of seconds that is not negative")
+        require(good, owner, "alpha", self.alpha, "a number of seconds that is not negative")
 
     def time(self, n):
         """Seconds that a message of `n` bytes takes: `message_time` on this link."""
@@ -90,7 +74,7 @@ class Memory:
     latency_source: str = "assumed"
 
     def __post_init__(self):
-        _require_positive(
+        require_positive(
             f"Memory {self.name!r}",
             capacity=self.capacity,
             latency=self.latency,
@@ -128,14 +112,12 @@ class GPU:
 
     def __post_init__(self):
         owner = f"GPU {self.name!r}"
-        _require_positive(owner, hbm_bytes=self.hbm_bytes, hbm_bandwidth=self.hbm_bandwidth)
+        require_positive(owner, hbm_bytes=self.hbm_bytes, hbm_bandwidth=self.hbm_bandwidth)
         if self.sms is not None:
-            _require_count(owner, sms=self.sms)
+            require_count(owner, sms=self.sms)
         if self.clock is not None:
-            _require_positive(owner, clock=self.clock)
-        _require_positive(
-            owner, **{f"flops[{dtype!r}]": rate for dtype, rate in self.flops.items()}
-        )
+            require_positive(owner, clock=self.clock)
+        require_positive(owner, **{f"flops[{dtype!r}]": rate for dtype, rate in self.flops.items()})
 
     def peak(self, dtype: str = "bf16") -> float:
         """Dense FLOP/s for a data type. Raises ValueError for one without a confirmed figure.
@@ -144,9 +126,7 @@ class GPU:
         >>> format_quantity(catalog["h100-sxm"].peak("bf16"), "FLOP/s", digits=3)
         '989 TFLOP/s'
         """
-        _require(
-            dtype in self.flops, f"GPU {self.name!r}", "dtype", dtype, f"in {list(self.flops)}"
-        )
+        require(dtype in self.flops, f"GPU {self.name!r}", "dtype", dtype, f"in {list(self.flops)}")
         return self.flops[dtype]
 
     def __repr__(self) -> str:
@@ -172,7 +152,7 @@ class Node:
     date: str
 
     def __post_init__(self):
-        _require_count(f"Node {self.name!r}", gpus=self.gpus, nics=self.nics)
+        require_count(f"Node {self.name!r}", gpus=self.gpus, nics=self.nics)
 
     @property
     def link(self) -> Link:
@@ -203,7 +183,7 @@ class Cluster:
     nodes: int
 
     def __post_init__(self):
-        _require_count("Cluster", nodes=self.nodes)
+        require_count("Cluster", nodes=self.nodes)
 
     @property
     def ranks(self) -> int:

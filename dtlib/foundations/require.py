@@ -22,6 +22,13 @@ def require_count(owner: str, least: int = 1, **values: int) -> None:
         require(good, owner, argument, value, f"a whole number of at least {least}")
 
 
+def require_positive(owner: str, **values: float) -> None:
+    """Raise ValueError unless every value is a positive, finite number."""
+    for argument, value in values.items():
+        good = isinstance(value, int | float) and math.isfinite(value) and value > 0
+        require(good, owner, argument, value, "a positive number")
+
+
 def require_divisor(owner: str, argument: str, value: int, of: str, whole: int) -> None:
     """Raise ValueError unless `value` divides the whole."""
     good = isinstance(value, int) and value >= 1 and whole % value == 0
