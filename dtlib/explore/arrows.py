@@ -81,12 +81,11 @@ class Arrows(Widget):
     def _task(self, task: Task | None, P: int) -> dict | None:
         if task is None:
             return None
-        if task.holds(_values(P, **self._start)):
-            raise ValueError(f"task {task.condition!r} is met already at the start")
-        if not task.holds(_values(P, **self._start | dict(task.solution))):
-            raise ValueError(f"task {task.condition!r} is not met by its solution {task.solution}")
-        names = list(_NAMES)
-        return {"text": task.text, "names": names, "js": task.js(names), "found": task.found}
+
+        def names(**changes) -> dict[str, int]:
+            return _values(P, **self._start | changes)
+
+        return task.checked(names) | {"names": list(_NAMES)}
 
     def _figure(self) -> str:
         P, first = self.spec["start"]["P"], ARROWS[self._start["first"]]

@@ -7,7 +7,7 @@ the preferred numbers 1, 1.1, 1.3, 1.4, 1.6, 1.8, 2, ... , twenty to a decade.
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 SCALES = ("log", "linear", "powers of two")
@@ -125,6 +125,19 @@ class Task:
     def js(self, names) -> str:
         """The condition in JavaScript. Raises ValueError for a name that is not in `names`."""
         return _js(self._tree(names).body)
+
+    def checked(self, names: Callable[..., Mapping[str, float]]) -> dict:
+        """The task as a widget's script needs it, once it is known to be one.
+
+        `names` gives the names of the condition with their values: at the start, or with those of
+        the solution as keyword arguments. Raises ValueError when the condition holds at the start,
+        or does not hold for the solution.
+        """
+        if self.holds(names()):
+            raise ValueError(f"task {self.condition!r} is met already at the start")
+        if not self.holds(names(**self.solution)):
+            raise ValueError(f"task {self.condition!r} is not met by its solution {self.solution}")
+        return {"text": self.text, "js": self.js(list(names())), "found": self.found}
 
     def _tree(self, names) -> ast.Expression:
         tree = ast.parse(self.condition, mode="eval")

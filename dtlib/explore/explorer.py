@@ -261,11 +261,7 @@ def task_spec(task: Task | None, setting: Setting, formulas: Mapping[str, Formul
     for name, value in task.solution.items():
         if value not in setting.controls.get(name, control([value, value])).values:
             raise ValueError(f"solution: {name} cannot take the value {value!r}")
-    if task.holds(names()):
-        raise ValueError(f"task {task.condition!r} is met already at the start")
-    if not task.holds(names(**task.solution)):
-        raise ValueError(f"task {task.condition!r} is not met by its solution {task.solution}")
-    return {"text": task.text, "js": task.js(list(names())), "found": task.found}
+    return task.checked(names)
 
 
 def caption(spec: dict, setting: Setting) -> str:

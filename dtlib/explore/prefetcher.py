@@ -82,11 +82,7 @@ class Prefetcher(Widget):
             state = start | values
             return state | {"busy": self.run(**state).busy_fraction}
 
-        if task.holds(names()):
-            raise ValueError(f"task {task.condition!r} is met already at the start")
-        if not task.holds(names(**task.solution)):
-            raise ValueError(f"task {task.condition!r} is not met by its solution {task.solution}")
-        return {"text": task.text, "js": task.js(names()), "found": task.found}
+        return task.checked(names)
 
     def _figure(self) -> str:
         from dtlib.style import inline_svg

@@ -179,8 +179,4 @@ def _task(task: Task | None, schedule: Schedule, kind: Collective, done: int) ->
             values |= {"wrong": int((last != goal).any(axis=2).sum()), "dropped": drop[0]}
         return values
 
-    if task.holds(names()):
-        raise ValueError(f"task {task.condition!r} is met already at the start")
-    if not task.holds(names(**task.solution)):
-        raise ValueError(f"task {task.condition!r} is not met by its solution {task.solution}")
-    return {"text": task.text, "js": task.js(list(names())), "found": task.found}
+    return task.checked(names)
