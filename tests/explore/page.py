@@ -1,6 +1,7 @@
 """A page like one of the built site, with stored widgets on it, for tests in a browser."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
 STATIC = Path(__file__).resolve().parents[2] / "book" / "_static"
@@ -49,6 +50,22 @@ def page(*outputs, theme: str = "light") -> str:
         host=_read("anywidget-static.js"),
         numbers=_read("numbers.js"),
     )
+
+
+@contextmanager
+def opened(browser, folder: Path, *outputs, theme: str = "light", **options):
+    """A tab with such a page, in a context with these options; nothing may go wrong there."""
+    file = folder / "page.html"
+    file.write_text(page(*outputs, theme=theme), encoding="utf-8")
+    context = browser.new_context(**options)
+    tab, faults = context.new_page(), []
+    tab.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("html[data-widgets=ready]")
+    yield tab
+    context.close()
+    assert faults == []
 
 
 def _read(name: str) -> str:

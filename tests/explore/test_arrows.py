@@ -2,11 +2,10 @@
 
 import itertools
 import json
-import shutil
 
 import numpy as np
 import pytest
-from page import page
+from page import opened
 from scripts import Scripts
 
 from dtlib.explore import Arrows, Task
@@ -93,27 +92,11 @@ def test_arrows_are_the_same_on_every_build_and_have_a_figure_for_print():
     assert first._esm.count("export default { render };") == 1
 
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
-
-
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    if not CHROMIUM:
-        pytest.skip("needs chromium")
-    file = tmp_path_factory.mktemp("arrows") / "arrows.html"
-    file.write_text(page(board(task=TASK)), encoding="utf-8")
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        tab = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-        tab.faults = []
-        tab.on("pageerror", lambda error: tab.faults.append(str(error)))
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("html[data-widgets=ready]")
+def tab(browser, tmp_path_factory):
+    options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+    with opened(browser, tmp_path_factory.mktemp("arrows"), board(task=TASK), **options) as tab:
         yield tab
-        browser.close()
-        assert tab.faults == []
 
 
 def says(tab, text):

@@ -1,6 +1,5 @@
 """The widgets on a page like the site's, driven as a reader would: keys, pointer, small screens."""
 
-import shutil
 from contextlib import contextmanager
 
 import pytest
@@ -21,10 +20,6 @@ from dtlib.explore import Explorer, Fastest, Stepper, Task, answer, bet, between
 from dtlib.explore.stepper import without
 from dtlib.foundations.units import GB, KB, MB, format_quantity, us
 from dtlib.show import chapter_header, compare
-
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs chromium")
 
 N = {"n": between(1 * KB, 10 * GB, start=1 * GB)}
 P = {"P": between(2, 1024, start=8)}
@@ -81,20 +76,6 @@ def addresses(tmp_path_factory):
     for theme in ("light", "dark"):
         (folder / f"{theme}.html").write_text(page(*outputs(), theme=theme), encoding="utf-8")
     return {theme: (folder / f"{theme}.html").as_uri() for theme in ("light", "dark")}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    arguments = [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-    ]
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

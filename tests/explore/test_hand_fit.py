@@ -1,17 +1,14 @@
 """A curve bent by hand: its error is Python's, and the third slider earns its place."""
 
 import itertools
-import shutil
 
 import pytest
-from page import page
+from page import opened
 
 from dtlib.collectives import streamed_time
 from dtlib.explore import HandFit, between
 from dtlib.foundations import GB, format_quantity, formula, us
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
 # all-reduce of two A100s, 512 B to 512 MiB, aiconfigurator
 MICROSECONDS = [9.98, 10.05, 10.0, 10.22, 10.97, 12.75, 12.78, 12.97, 13.45, 15.26, 19.37, 40.84,
                 47.58, 55.78, 87.13, 128.2, 224.2, 391.5, 747.5, 1430.1, 2781.1]  # fmt: skip
@@ -71,20 +68,9 @@ def test_what_cannot_be_fitted_is_refused(changes, says):
 
 
 @pytest.fixture
-def tab(tmp_path):
-    if not CHROMIUM:
-        pytest.skip("needs chromium")
-    (tmp_path / "page.html").write_text(page(hand_fit()), encoding="utf-8")
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        tab, faults = browser.new_page(), []
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.goto((tmp_path / "page.html").as_uri())
-        tab.wait_for_selector(".dt-fit-point")
+def tab(browser, tmp_path):
+    with opened(browser, tmp_path, hand_fit()) as tab:
         yield tab
-        browser.close()
-        assert faults == []
 
 
 def test_a_key_press_moves_the_error_to_what_python_computes_and_reset_brings_it_back(tab):

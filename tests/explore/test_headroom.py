@@ -1,10 +1,8 @@
 """Bars of headroom: what may be asked, and the library's numbers in the browser, key by key."""
 
-import shutil
-
 import pytest
 import quickjs
-from page import page
+from page import opened
 
 from dtlib.explore import Headroom, Task, between
 from dtlib.foundations import (
@@ -16,8 +14,6 @@ from dtlib.foundations import (
     port_headroom,
 )
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
 TITLE = "Who waits?"
 NODE = catalog["dgx-h100"]
 MACHINE = {
@@ -88,20 +84,9 @@ def test_what_would_mislead_is_refused(changes, says):
 
 
 @pytest.fixture
-def tab(tmp_path):
-    if not CHROMIUM:
-        pytest.skip("needs chromium")
-    (tmp_path / "page.html").write_text(page(bars()), encoding="utf-8")
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        tab, faults = browser.new_page(), []
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.goto((tmp_path / "page.html").as_uri())
-        tab.wait_for_selector("html[data-widgets=ready]")
+def tab(browser, tmp_path):
+    with opened(browser, tmp_path, bars()) as tab:
         yield tab
-        browser.close()
-        assert faults == []
 
 
 def shown(group) -> list[str]:

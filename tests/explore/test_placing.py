@@ -2,10 +2,9 @@
 
 import itertools
 import json
-import shutil
 
 import pytest
-from page import page
+from page import opened
 from scripts import Scripts
 
 from dtlib.explore import PlacementBoard, Task
@@ -107,27 +106,11 @@ def test_a_board_is_the_same_on_every_build_and_has_a_figure_for_print():
     assert first._esm.count("export default { render };") == 1
 
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
-
-
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    if not CHROMIUM:
-        pytest.skip("needs chromium")
-    file = tmp_path_factory.mktemp("board") / "board.html"
-    file.write_text(page(board(task=TASK)), encoding="utf-8")
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        tab = browser.new_page(viewport={"width": 1280, "height": 900})
-        tab.faults = []
-        tab.on("pageerror", lambda error: tab.faults.append(str(error)))
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("html[data-widgets=ready]")
+def tab(browser, tmp_path_factory):
+    options = {"viewport": {"width": 1280, "height": 900}}
+    with opened(browser, tmp_path_factory.mktemp("board"), board(task=TASK), **options) as tab:
         yield tab
-        browser.close()
-        assert tab.faults == []
 
 
 def piece(tab, name):

@@ -1,10 +1,9 @@
 """The prefetcher of the page runs as the library's does, and its task can be done."""
 
-import shutil
 from itertools import pairwise
 
 import pytest
-from page import page
+from page import opened
 from scripts import Scripts
 
 from dtlib.explore import Prefetcher, Task
@@ -99,31 +98,12 @@ def test_in_order_no_choice_of_the_sliders_does_the_task():
     assert best < 0.95
 
 
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not (chromium := shutil.which("chromium")):
-        pytest.skip("needs chromium")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield found
-        found.close()
-
-
 @pytest.fixture
 def tab(browser, tmp_path, request):
-    """The widget on a page; nothing may go wrong there."""
     theme = getattr(request, "param", "light")
-    (tmp_path / "page.html").write_text(page(widget(), theme=theme), encoding="utf-8")
-    context = browser.new_context(viewport={"width": 390, "height": 900}, has_touch=True)
-    tab, faults = context.new_page(), []
-    tab.on("pageerror", lambda error: faults.append(str(error)))
-    tab.goto((tmp_path / "page.html").as_uri())
-    yield tab
-    assert not faults
-    context.close()
+    options = {"viewport": {"width": 390, "height": 900}, "has_touch": True}
+    with opened(browser, tmp_path, widget(), theme=theme, **options) as tab:
+        yield tab
 
 
 def test_in_the_browser_keys_move_the_loader_to_the_library_s_share(tab):

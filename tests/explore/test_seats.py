@@ -1,13 +1,12 @@
 """Seats of ranks: the page computes the loads and times that the library computes."""
 
 import json
-import shutil
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from page import page
+from page import opened
 from scripts import Scripts
 
 from dtlib.collectives import (
@@ -136,15 +135,7 @@ def test_a_plan_is_the_same_on_every_build_and_has_a_figure_for_print():
     assert repr(first) == "SeatPlan('Who sits where?')"
 
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
-
-
-def test_keys_exchange_ranks_and_the_task_notices(tmp_path):
-    if not CHROMIUM:
-        pytest.skip("needs chromium")
-    file = tmp_path / "seats.html"
-    file.write_text(page(plan(task=TASK)), encoding="utf-8")
+def test_keys_exchange_ranks_and_the_task_notices(browser, tmp_path):
     shown = plan()
 
     def says(tab, **state):
@@ -153,13 +144,8 @@ def test_keys_exchange_ranks_and_the_task_notices(tmp_path):
             arg=f"needs {format_quantity(shown.values(**state)['time'], 's', 3)},",
         )
 
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1000, "height": 900})
-        faults = []
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("html[data-widgets=ready]")
+    viewport = {"width": 1000, "height": 900}
+    with opened(browser, tmp_path, plan(task=TASK), viewport=viewport) as tab:
         says(tab)
         tab.locator('.dt-seat[aria-label^="node 0, seat 1"]').focus()
         tab.keyboard.press("Enter")
@@ -178,5 +164,3 @@ def test_keys_exchange_ranks_and_the_task_notices(tmp_path):
         says(tab, order=order, schedule=2)
         tab.locator(".dt-reset").click()
         says(tab)
-        browser.close()
-        assert faults == []

@@ -1,9 +1,7 @@
 """The curve that a reader draws: what may be asked, and a drawing in the browser, key by key."""
 
-import shutil
-
 import pytest
-from page import page
+from page import opened
 
 from dtlib.collectives import ring_all_reduce_time
 from dtlib.explore import Sketch, between
@@ -11,7 +9,6 @@ from dtlib.foundations.units import GB, format_quantity, us
 from dtlib.parallelism import data_parallel_step_time, evenly_divided_time
 
 playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
 TITLE = "Draw the time of a step."
 FIXED = {"compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB}
 
@@ -60,20 +57,9 @@ def test_what_cannot_be_drawn_is_refused(changes, says):
 
 
 @pytest.fixture
-def tab(tmp_path):
-    if not CHROMIUM:
-        pytest.skip("needs chromium")
-    (tmp_path / "page.html").write_text(page(sketch()), encoding="utf-8")
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        tab, faults = browser.new_page(), []
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.goto((tmp_path / "page.html").as_uri())
-        tab.wait_for_selector("html[data-widgets=ready]")
+def tab(browser, tmp_path):
+    with opened(browser, tmp_path, sketch()) as tab:
         yield tab
-        browser.close()
-        assert faults == []
 
 
 def test_a_drawing_is_made_compared_kept_and_begun_again(tab):

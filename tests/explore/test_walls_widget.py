@@ -1,9 +1,7 @@
 """The walls: the same numbers in the page as in Python, for the pointer and for the keyboard."""
 
-import shutil
-
 import pytest
-from page import page
+from page import opened
 
 from dtlib.explore import Task, Walls, between
 from dtlib.foundations import (
@@ -66,26 +64,10 @@ def test_walls_name_what_is_wrong(changes, says):
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    """The page in a browser; at the end nothing may have been said on its console."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if not chromium:
-        pytest.skip("needs chromium")
-    file = tmp_path_factory.mktemp("walls") / "page.html"
-    file.write_text(page(walls()), encoding="utf-8")
-    faults = []
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-        browser = driver.chromium.launch(executable_path=chromium, args=arguments)
-        tab = browser.new_page(viewport={"width": 1280, "height": 1000})
-        tab.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("html[data-widgets=ready]")
+def tab(browser, tmp_path_factory):
+    viewport = {"width": 1280, "height": 1000}
+    with opened(browser, tmp_path_factory.mktemp("walls"), walls(), viewport=viewport) as tab:
         yield tab
-        browser.close()
-    assert faults == []
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 import json
 import random
-import shutil
 
 import pytest
-from page import page
+from page import opened
 from scripts import Scripts
 
 from dtlib import estimate
@@ -116,36 +115,13 @@ def test_a_part_of_a_hidden_total_has_no_bar():
     assert lines["state"]["part"] == "" and lines["gradients"]["part"] == "step"
 
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not CHROMIUM:
-        pytest.skip("needs chromium")
-    arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def tab(browser, tmp_path):
-    """The worksheet on a page; nothing may be said on the console."""
-    file = tmp_path / "page.html"
-    file.write_text(page(worksheet(open_=["state"], hidden=["work"])), encoding="utf-8")
-    context = browser.new_context(viewport={"width": 390, "height": 900})
-    tab, faults = context.new_page(), []
-    tab.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
-    tab.on("pageerror", lambda error: faults.append(str(error)))
-    tab.goto(file.as_uri())
-    tab.wait_for_selector("html[data-widgets=ready]")
-    yield tab
-    wide = tab.evaluate("document.documentElement.scrollWidth > innerWidth")
-    context.close()
-    assert faults == [] and not wide
+    """The worksheet on a narrow page, which it must not make wider."""
+    shown = worksheet(open_=["state"], hidden=["work"])
+    with opened(browser, tmp_path, shown, viewport={"width": 390, "height": 900}) as tab:
+        yield tab
+        assert not tab.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 def values(tab) -> list[str]:
