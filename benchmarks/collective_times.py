@@ -9,16 +9,13 @@ on four ranks gathers four shares of 250 KB.
 import random
 import time
 
+from benchmarks.timing import labelled, ping_pong, slowest
 from dtlib import launch, recordings
 from dtlib.foundations import KB, MB
 
 RANKS = 4
 SIZES = [4 * KB, 16 * KB, 64 * KB, 256 * KB, 1 * MB, 4 * MB, 16 * MB, 64 * MB]
 OPERATIONS = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce")
-
-
-def size_label(n: int) -> str:
-    return f"{n // MB} MB" if n % MB == 0 else f"{n // KB} KB"
 
 
 def repetitions(n: int) -> int:
@@ -55,38 +52,10 @@ def collectives(operations, sizes, count):
     return {key: series[2:] for key, series in times.items()}
 
 
-def ping_pong(sizes, count):
-    """On each of two ranks: for every size, the seconds of round trips, halved."""
-    import torch
-    import torch.distributed as dist
-
-    rank = dist.get_rank()
-    times = {n: [] for n in sizes}
-    shuffle = random.Random(0)
-    for _ in range(count + 2):
-        for n in shuffle.sample(sizes, len(sizes)):
-            buffer = torch.zeros(n, dtype=torch.uint8)
-            dist.barrier()
-            start = time.perf_counter()
-            for turn in (0, 1):
-                dist.send(buffer, 1 - rank) if turn == rank else dist.recv(buffer, 1 - rank)
-            times[n].append((time.perf_counter() - start) / 2)
-    return {n: series[2:] for n, series in times.items()}
-
-
-def slowest(by_rank: list[dict]) -> dict:
-    """For each key and repetition, the longest time of any rank, to the nearest 0.1 µs."""
-    return {
-        key: [round(max(times), 7) for times in zip(*(r[key] for r in by_rank), strict=True)]
-        for key in by_rank[0]
-    }
-
-
 def measure_collectives() -> None:
     with launch(2) as pair:
         first, _ = pair.run(ping_pong, SIZES, 15)
     with launch(RANKS) as ranks:
         times = slowest(ranks.run(collectives, OPERATIONS, SIZES, repetitions))
     times |= {("ping-pong", n): series for n, series in slowest([first]).items()}
-    samples = {f"{name} {size_label(n)}": series for (name, n), series in times.items()}
-    recordings.save("collectives-4-ranks", samples, unit="s", ranks=RANKS, sizes=SIZES)
+    recordings.save("collectives-4-ranks", labelled(times), unit="s", ranks=RANKS, sizes=SIZES)

@@ -9,6 +9,7 @@ A size is the bytes of the whole vector: what one rank holds where it holds ever
 
 import time
 
+from benchmarks.timing import labelled, ping_pong, slowest
 from dtlib import launch, recordings
 from dtlib.foundations import KB, MB
 
@@ -65,8 +66,6 @@ def timed(sizes, count):
 
 
 def measure_eight_primitives() -> None:
-    from benchmarks.measure import labelled, ping_pong, slowest
-
     with launch(2) as pair:
         first, _ = pair.run(ping_pong, SIZES, 15)
     with launch(4) as ranks:

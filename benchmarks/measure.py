@@ -20,7 +20,6 @@ a ping-pong as long as the rank says that began it.
     eight-primitives-4-ranks    see eight_primitives.py
 """
 
-import random
 import time
 
 from benchmarks.collective_times import measure_collectives
@@ -31,6 +30,7 @@ from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
 from benchmarks.ring_timeline import measure_ring_timeline
 from benchmarks.roofline import measure_break_even, measure_one_core
+from benchmarks.timing import labelled, ping_pong, size_label, slowest
 from benchmarks.tiny_step import measure_tiny_step
 from benchmarks.two_nodes import measure_two_nodes
 from dtlib import launch, recordings
@@ -41,7 +41,7 @@ from dtlib.collectives import (
     ring_all_reduce,
     tree_all_reduce,
 )
-from dtlib.foundations import KB, MB, KiB, MiB
+from dtlib.foundations import KB, MB
 
 PING_PONG_SIZES = [2**exponent for exponent in range(3, 27)]
 ALL_REDUCE_SIZES = [1 * KB, 16 * KB, 256 * KB, 1 * MB, 4 * MB, 16 * MB, 64 * MB]
@@ -55,37 +55,9 @@ BUILDERS = {
 }
 
 
-def size_label(n: int) -> str:
-    """1000 is "1 KB", and 1024 is "1 KiB"."""
-    for unit, scale in (("MB", MB), ("KB", KB), ("MiB", MiB), ("KiB", KiB)):
-        if n % scale == 0:
-            return f"{n // scale} {unit}"
-    return f"{n} B"
-
-
 def repetitions(n: int) -> int:
     """Many for small messages, whose times scatter, and few for large ones, which take long."""
     return 31 if n <= 1 * MB else 11 if n <= 16 * MB else 7
-
-
-def ping_pong(sizes, count):
-    """On each of two ranks: for every size, the seconds of `count` round trips, halved."""
-    import torch
-    import torch.distributed as dist
-
-    rank = dist.get_rank()
-    buffers = {n: torch.zeros(n, dtype=torch.uint8) for n in sizes}
-    times = {n: [] for n in sizes}
-    shuffle = random.Random(0)  # the same on both ranks; else 8 B would always follow 64 MiB
-    for _ in range(count + 2):
-        for n in shuffle.sample(sizes, len(sizes)):
-            buffer = buffers[n]
-            dist.barrier()
-            start = time.perf_counter()
-            for turn in (0, 1):
-                dist.send(buffer, 1 - rank) if turn == rank else dist.recv(buffer, 1 - rank)
-            times[n].append((time.perf_counter() - start) / 2)
-    return {n: series[2:] for n, series in times.items()}
 
 
 def overhead(sizes, count, burst):
@@ -137,18 +109,6 @@ def all_reduces(schedules, sizes, count):
                 run(tensor)
                 times[name, n].append(time.perf_counter() - start)
     return {key: series[2:] for key, series in times.items()}
-
-
-def slowest(by_rank: list[dict]) -> dict:
-    """For each key and repetition, the longest time of any rank, to the nearest 0.1 µs."""
-    return {
-        key: [round(max(times), 7) for times in zip(*(r[key] for r in by_rank), strict=True)]
-        for key in by_rank[0]
-    }
-
-
-def labelled(times: dict) -> dict:
-    return {f"{name} {size_label(n)}": series for (name, n), series in times.items()}
 
 
 def measure_ping_pong() -> None:

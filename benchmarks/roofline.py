@@ -10,6 +10,7 @@ an order that is shuffled anew each time; what two ranks do lasts as long as the
 import random
 import time
 
+from benchmarks.timing import slowest
 from dtlib import launch, recordings
 
 WIDTH = 4096
@@ -86,16 +87,9 @@ def _timed(cases, count, barrier=lambda: None):
     return {name: series[1:] for name, series in times.items()}
 
 
-def _slowest(by_rank):
-    return {
-        name: [round(max(times), 7) for times in zip(*(r[name] for r in by_rank), strict=True)]
-        for name in by_rank[0]
-    }
-
-
 def measure_one_core() -> None:
     with launch(1) as ranks:
-        samples = _slowest(ranks.run(one_core, COUNT))
+        samples = slowest(ranks.run(one_core, COUNT))
     recordings.save(
         "roofline-1-core", samples, unit="s", width=WIDTH, tokens=TOKENS, stream_numbers=STREAM
     )
@@ -103,7 +97,7 @@ def measure_one_core() -> None:
 
 def measure_break_even() -> None:
     with launch(2) as ranks:
-        samples = _slowest(ranks.run(two_ranks, COUNT))
+        samples = slowest(ranks.run(two_ranks, COUNT))
     recordings.save(
         "break-even-2-ranks", samples, unit="s", ranks=2, widths=STEP_WIDTHS, tokens=STEP_TOKENS
     )

@@ -7,6 +7,7 @@ four ranks that each have their own micro-batch and average their gradients with
 
 import time
 
+from benchmarks.timing import ping_pong
 from dtlib import launch, recordings
 from dtlib.collectives import execute, ring_all_reduce
 from dtlib.foundations import KB, MB, TransformerSpec
@@ -113,23 +114,6 @@ def steps(count):
     return {name: series[2:] for name, series in times.items()}
 
 
-def message_times(count):
-    """On each of two ranks: half of every round trip, by size."""
-    import torch
-    import torch.distributed as dist
-
-    rank, times = dist.get_rank(), {n: [] for n in MESSAGES}
-    for n in MESSAGES:
-        buffer = torch.zeros(n, dtype=torch.uint8)
-        for _ in range(count + 2):
-            dist.barrier()
-            start = time.perf_counter()
-            for turn in (0, 1):
-                dist.send(buffer, 1 - rank) if turn == rank else dist.recv(buffer, 1 - rank)
-            times[n].append((time.perf_counter() - start) / 2)
-    return {n: series[2:] for n, series in times.items()}
-
-
 def measure_tiny_step() -> None:
     """Write the recording `tiny-gpt-step`."""
     samples = {}
@@ -137,7 +121,7 @@ def measure_tiny_step() -> None:
         (found,) = one.run(ingredients, COUNT)
         samples |= found
     with launch(2) as pair:
-        first, _ = pair.run(message_times, COUNT)
+        first, _ = pair.run(ping_pong, MESSAGES, COUNT)
         samples |= {f"message of {n} B": series for n, series in first.items()}
     for P in (1, 2, 4):
         with launch(P) as ranks:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 
+from benchmarks.timing import ping_pong, size_label, slowest
 from dtlib import launch, recordings
 from dtlib.collectives import (
     execute,
@@ -79,8 +80,6 @@ def all_reduces(schedules, folder, ports, count):
 
 
 def measure_two_nodes() -> None:
-    from benchmarks.measure import ping_pong, size_label, slowest
-
     samples, bytes_out = {}, {}
     with launch(2) as pair:
         first, _ = pair.run(ping_pong, PING_PONG_SIZES, 15)
