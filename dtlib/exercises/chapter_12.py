@@ -10,6 +10,7 @@ from typing import Any
 from dtlib.collectives import grouped
 from dtlib.collectives.check import ScheduleError, check_all_reduce, check_reduce_scatter
 from dtlib.collectives.schedule import Schedule, Send
+from dtlib.exercises.checked import must_pass
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, whole
 from dtlib.exercises.verdict import NotYet
@@ -160,7 +161,7 @@ def repair_the_ring(answer: Any) -> str:
     function(answer, "my_ring(P)")
     for P in (2, 3, 4, 5, 8, 13):
         schedule = _build(answer, P)
-        _require(check_all_reduce, schedule, P)
+        must_pass(check_all_reduce, schedule, _where(P))
         _require_neighbours(schedule, {r: (r + 1) % P for r in range(P)}, f"P = {P}")
         _require_bytes(schedule, P, Fraction(2 * (P - 1), P))
         page = [{Send(r, (r + 1) % P, (r - t) % P, True) for r in range(P)} for t in range(P - 1)]
@@ -219,7 +220,7 @@ def ring_in_any_order(answer: Any) -> str:
         schedule = _build(answer, P, list(order))
         follows = {order[i]: order[(i + 1) % P] for i in range(P)}
         _require_neighbours(schedule, follows, where)
-        _require(check_all_reduce, schedule, where)
+        must_pass(check_all_reduce, schedule, _where(where))
         _require_bytes(schedule, where, Fraction(2 * (P - 1), P))
         first_half = Schedule(P, schedule.chunks, schedule.rounds[: P - 1], "the first half")
         try:
@@ -243,7 +244,7 @@ def fold(answer: Any) -> str:
     for P in range(1, 14):
         with _without(grouped.folded_halving_doubling_all_reduce):
             schedule = _build(answer, P)
-        _require(check_all_reduce, schedule, P)
+        must_pass(check_all_reduce, schedule, _where(P))
         Q = 2 ** (P.bit_length() - 1)
         if len(schedule) > 2 * (P.bit_length() - 1) + 2 * (P > Q):
             raise NotYet(f"P = {P}: right, but in too many rounds: one to fold, one to unfold")
@@ -263,7 +264,7 @@ def two_way_ring(answer: Any) -> str:
             schedule = _build(answer, P)
         if schedule.chunks != 2 * P:
             raise NotYet(f"P = {P}: cut the vector into 2P chunks, P for each direction")
-        _require(check_all_reduce, schedule, P)
+        must_pass(check_all_reduce, schedule, _where(P))
         if len(schedule) != 2 * (P - 1):
             raise NotYet(
                 f"P = {P}: {len(schedule)} rounds; both directions run in the same rounds, "
@@ -316,17 +317,6 @@ def _build(builder: Callable, P: int, *args: Any) -> Schedule:
     if schedule.P != P:
         raise NotYet(f"{where}: the schedule is for {schedule.P} ranks")
     return schedule
-
-
-def _require(checker: Callable, schedule: Schedule, where: int | str) -> None:
-    """Pass on what a checker says, in one line."""
-    try:
-        checker(schedule)
-    except ScheduleError as error:
-        headline, *problems = str(error).splitlines()
-        first = f": {problems[0].strip()}" if problems else ""
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise NotYet(f"{_where(where)}: {headline}{first}{more}") from None
 
 
 def _require_neighbours(schedule: Schedule, follows: dict[int, int], where: str) -> None:

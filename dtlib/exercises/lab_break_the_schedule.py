@@ -13,8 +13,9 @@ from dtlib.collectives.algorithms import (
     ring_all_reduce,
     tree_all_reduce,
 )
-from dtlib.collectives.check import ScheduleError, check_all_gather, check_all_reduce, states
+from dtlib.collectives.check import check_all_gather, check_all_reduce, states
 from dtlib.collectives.schedule import Schedule, Send
+from dtlib.exercises.checked import must_pass
 from dtlib.exercises.damage import letters, patients, without
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, whole
@@ -124,7 +125,7 @@ def repair(answer: Any) -> str:
             raise NotYet(f"{name}: still the patient, nothing has changed")
         if mended.chunks != 2 or len(mended) != len(patient):
             raise NotYet(f"{name}: keep the two chunks and the four rounds")
-        _require(check_all_reduce, mended, name)
+        must_pass(check_all_reduce, mended, name)
         _require_small(name, patient, mended)
     return "three sums whole on every rank, 12 messages each, and nothing changed but the fault"
 
@@ -246,7 +247,7 @@ def _gathered(builder: Callable, where: str, P: int, *args: int) -> Schedule:
     with _without_library():
         schedule = call(builder, P, *args)
     _schedule(schedule, P, where)
-    _require(check_all_gather, schedule, where)
+    must_pass(check_all_gather, schedule, where)
     return schedule
 
 
@@ -319,14 +320,3 @@ def _schedule(answer: Any, P: int, where: str) -> Schedule:
     if answer.P != P:
         raise NotYet(f"{where}: the schedule is for {answer.P} ranks")
     return answer
-
-
-def _require(checker: Callable, schedule: Schedule, where: str) -> None:
-    """Pass on what a checker says, in one line."""
-    try:
-        checker(schedule)
-    except ScheduleError as error:
-        headline, *problems = str(error).splitlines()
-        first = f": {problems[0].strip()}" if problems else ""
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise NotYet(f"{where}: {headline}{first}{more}") from None
