@@ -7,7 +7,7 @@ the preferred numbers 1, 1.1, 1.3, 1.4, 1.6, 1.8, 2, ... , twenty to a decade.
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 SCALES = ("log", "linear", "powers of two")
@@ -76,6 +76,19 @@ def control(given) -> Control:
     if isinstance(given, list) and len(given) > 1:
         return Control(tuple(sorted(given)), given[0], "linear")
     raise ValueError(f"{given!r}: expected between(low, high, start=...) or a list of values")
+
+
+def slider_over(name: str, label: str, unit: str, values: Sequence[float], start: float) -> dict:
+    """What a script needs to know of a slider over these values, with no symbol of its own."""
+    return {
+        "name": name,
+        "label": label,
+        "symbol": "",
+        "plain": f"{values[0]} to {values[-1]}",
+        "unit": unit,
+        "values": list(values),
+        "index": list(values).index(start),
+    }
 
 
 def _preferred(low: float, high: float, step) -> list[float]:

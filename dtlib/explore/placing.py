@@ -4,7 +4,7 @@ import html
 import math
 from collections.abc import Sequence
 
-from dtlib.explore.controls import Task
+from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.foundations.hierarchy import Axis, Level, Placement, placements
@@ -63,8 +63,8 @@ class PlacementBoard(Widget):
             "links": {"link": float(link), "port": float(port)},
             "js": boundary_time.js(),
             "sliders": [
-                _slider("taper", "taper out of a pod", "×", TAPERS, taper),
-                _slider("sharing", "GPUs that share a port", "", SHARING, sharing),
+                slider_over("taper", "taper out of a pod", "×", TAPERS, taper),
+                slider_over("sharing", "GPUs that share a port", "", SHARING, sharing),
             ],
             "start": self._start | {"order": list(range(len(axes)))},
             "task": self._task(task),
@@ -132,16 +132,3 @@ class PlacementBoard(Widget):
     def _alt(self, place: Placement) -> str:
         times = [f"{a.name} {format_quantity(place.axis_time(a.name), 's', 3)}" for a in place.axes]
         return f"From the inside: {place.order}. Communication in a step: {', '.join(times)}."
-
-
-def _slider(name: str, label: str, unit: str, values: Sequence[int], start: int) -> dict:
-    """What the script needs to know of a slider over these values."""
-    return {
-        "name": name,
-        "label": label,
-        "symbol": "",
-        "plain": f"{values[0]} to {values[-1]}",
-        "unit": unit,
-        "values": list(values),
-        "index": values.index(start),
-    }

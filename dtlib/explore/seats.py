@@ -8,7 +8,7 @@ import numpy as np
 
 from dtlib.collectives.nodes import Nodes
 from dtlib.collectives.schedule import Schedule
-from dtlib.explore.controls import Task
+from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.foundations.units import format_quantity
@@ -71,8 +71,8 @@ class SeatPlan(Widget):
                 {"label": label, "edges": shares(schedule)} for label, schedule in schedules.items()
             ],
             "sliders": [
-                _slider("nics", "network ports of a node", "", counts, machine.nics),
-                _slider("taper", "taper out of a pod", "×", tapers, machine.taper),
+                slider_over("nics", "network ports of a node", "", counts, machine.nics),
+                slider_over("taper", "taper out of a pod", "×", tapers, machine.taper),
             ][: 1 + (len(tapers) > 1)],
             "start": start | {"order": order},
             "task": self._task(task),
@@ -134,15 +134,3 @@ def shares(schedule: Schedule) -> list[list]:
         [int(src), int(dst), int(chunks[src, dst]) / schedule.parts]
         for src, dst in np.argwhere(chunks)
     ]
-
-
-def _slider(name: str, label: str, unit: str, values: Sequence[int], start: int) -> dict:
-    return {
-        "name": name,
-        "label": label,
-        "symbol": "",
-        "plain": f"{values[0]} to {values[-1]}",
-        "unit": unit,
-        "values": list(values),
-        "index": list(values).index(start),
-    }

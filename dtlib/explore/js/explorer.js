@@ -157,33 +157,8 @@ function render({ model: widget, el }) {
   function axes(box, xs, up) {
     const below = quantityTicks(first, last, x.scale, (box.right - box.left) / 64, x.unit);
     const beside = quantityTicks(...range, y.scale, (box.bottom - box.top) / 34, y.unit);
-    return s(
-      "g",
-      { class: "dt-axes" },
-      beside.map((v) => [
-        s("line", { class: "dt-grid", x1: box.left, x2: box.right, y1: up(v), y2: up(v) }),
-        s(
-          "text",
-          { x: box.left - 8, y: up(v) + 4, "text-anchor": "end" },
-          formatQuantity(v, y.unit),
-        ),
-      ]),
-      s("line", { class: "dt-axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
-      below.map((v) => [
-        s("line", { class: "dt-axis", x1: xs(v), x2: xs(v), y1: box.bottom, y2: box.bottom + 5 }),
-        s(
-          "text",
-          { x: xs(v), y: box.bottom + 28, "text-anchor": "middle" },
-          formatQuantity(v, x.unit),
-        ),
-      ]),
-      s("text", { class: "dt-axis-title", x: 4, y: 16 }, y.label),
-      s(
-        "text",
-        { class: "dt-axis-title", x: box.right, y: box.bottom + 49, "text-anchor": "end" },
-        `${x.label} ${x.plain} →`,
-      ),
-    );
+    const title = `${x.label} ${x.plain} →`;
+    return plotAxes(box, xs, up, { x, y, below, beside, title, drop: 28 });
   }
 
   function guideLabel(guide, values, box, up) {

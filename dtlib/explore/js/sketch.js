@@ -142,31 +142,10 @@ function render({ model: widget, el }) {
   }
 
   function axes(box, across, up) {
-    const below = ticks(x.values[0], x.values[x.values.length - 1], x.scale, (box.right - box.left) / 64);
+    const last = x.values[x.values.length - 1];
+    const below = ticks(x.values[0], last, x.scale, (box.right - box.left) / 64);
     const beside = ticks(...y.range, "log", (box.bottom - box.top) / 34);
-    return s(
-      "g",
-      { class: "dt-axes" },
-      beside.map((v) => [
-        s("line", { class: "dt-grid", x1: box.left, x2: box.right, y1: up(v), y2: up(v) }),
-        s("text", { x: box.left - 8, y: up(v) + 4, "text-anchor": "end" }, text(v)),
-      ]),
-      s("line", { class: "dt-axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
-      below.map((v) => [
-        s("line", { class: "dt-axis", x1: across(v), x2: across(v), y1: box.bottom, y2: box.bottom + 5 }),
-        s(
-          "text",
-          { x: across(v), y: box.bottom + 22, "text-anchor": "middle" },
-          formatQuantity(v, x.unit),
-        ),
-      ]),
-      s("text", { class: "dt-axis-title", x: 4, y: 16 }, y.label),
-      s(
-        "text",
-        { class: "dt-axis-title", x: box.right, y: box.bottom + 44, "text-anchor": "end" },
-        `${x.label} →`,
-      ),
-    );
+    return plotAxes(box, across, up, { x, y, below, beside, title: `${x.label} →`, drop: 23 });
   }
 
   function revealed(box, across, up) {
