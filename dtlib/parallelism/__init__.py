@@ -1,4 +1,9 @@
-"""Ways to split a training step over ranks."""
+"""Ways to split a training step over ranks.
+
+What needs torch is imported when it is first asked for: formulas and estimates do without.
+"""
+
+from importlib import import_module
 
 from dtlib.parallelism.cost import (
     activation_message_bytes,
@@ -19,6 +24,8 @@ from dtlib.parallelism.data import (
     evenly_divided_time,
 )
 
+_NEEDS_TORCH: dict[str, tuple[str, ...]] = {}
+
 __all__ = [
     "activation_message_bytes",
     "data_parallel_fastest_ranks",
@@ -35,3 +42,10 @@ __all__ = [
     "tensor_parallel_time",
     "zero_exchange_time",
 ]
+
+
+def __getattr__(name: str):
+    for module, names in _NEEDS_TORCH.items():
+        if name in names:
+            return getattr(import_module(f"dtlib.parallelism.{module}"), name)
+    raise AttributeError(f"module 'dtlib.parallelism' has no attribute {name!r}")
