@@ -24,7 +24,21 @@ from dtlib.parallelism.data import (
     evenly_divided_time,
 )
 
-_NEEDS_TORCH: dict[str, tuple[str, ...]] = {}
+_NEEDS_TORCH: dict[str, tuple[str, ...]] = {
+    "adjoint": (
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "copy_to_ranks",
+        "gather_slices",
+        "own_slice",
+        "reduce_scatter",
+        "shift",
+        "sum_over_ranks",
+    ),
+    "counting": ("counted",),
+    "transposes": ("ADJOINTS", "adjoint_gap", "certify"),
+}
 
 __all__ = [
     "activation_message_bytes",
