@@ -13,6 +13,9 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,7 +81,7 @@ class Timeline:
     @property
     def ranks(self) -> list[int]:
         """The ranks that have a span."""
-        return sorted({span.rank for span in self.spans})
+        return list(self._by_rank)
 
     @property
     def makespan(self):
@@ -87,7 +90,11 @@ class Timeline:
 
     def of(self, rank: int) -> list[Span]:
         """The spans of one rank, by their start."""
-        return [span for span in self.spans if span.rank == rank]
+        return list(self._by_rank.get(rank, ()))
+
+    @cached_property
+    def _by_rank(self) -> dict[int, list[Span]]:
+        return {rank: list(own) for rank, own in groupby(self.spans, key=itemgetter(0))}
 
     def busy(self, rank: int, *kinds: str):
         """Time in which a rank had a span: of one of these kinds, or of any if none is named."""
@@ -117,7 +124,8 @@ class Timeline:
 
         ranks, spans = len(self.ranks), len(self.spans)
         length = format_quantity(float(self.makespan), self.unit) if self.unit else self.makespan
-        idle = f", {self.bubble_fraction:.0%} idle" if any(map(self.work, self.ranks)) else ""
+        working = any(map(self.work, self.ranks))
+        idle = f", {float(self.bubble_fraction):.0%} idle" if working else ""
         return (
             f"Timeline of {ranks} rank{'s' * (ranks != 1)}: {spans} span{'s' * (spans != 1)} "
             f"in {length}{'' if self.unit else ' steps'}{idle}"

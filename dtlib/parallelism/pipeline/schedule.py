@@ -1,0 +1,272 @@
+"""A pipeline's schedule as data: what every rank does, in which order.
+
+The nouns, from small to large:
+
+- **Stage**: one of the pieces, numbered from 0, into which a model's layers are cut. A rank may
+  hold several; ``v`` is how many on average.
+- **Micro-batch**: a part of the batch that travels through the stages by itself.
+- **Action**: what one stage does for one micro-batch. ``F`` is the forward pass. ``B`` is the
+  gradient of its input, which the stage before waits for, and ``W`` the gradient of its weights,
+  which nobody waits for. ``BW`` is both at once, the usual backward pass. Written down, ``2F0`` is
+  the forward pass of stage 2 for micro-batch 0.
+- **Together**: a forward and a backward pass that share a rank's time, ``0F3&7BW1``.
+- **PipelineSchedule**: for every rank its row, the actions in order. Nothing else: whoever checks,
+  times, draws or runs a pipeline reads the same rows.
+
+A rank waits until what an action needs is there, and never changes the order of its row.
+"""
+
+import operator
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+KINDS = {
+    "F": "forward",
+    "B": "gradient of the input",
+    "W": "gradient of the weights",
+    "BW": "backward, of input and weights",
+}
+
+
+class Action(NamedTuple):
+    """``stage`` does its forward pass or a part of its backward pass for ``micro_batch``.
+
+    >>> Action("F", stage=2, micro_batch=0)
+    2F0
+    >>> Action.read("1BW7")
+    1BW7
+    """
+
+    kind: str
+    stage: int
+    micro_batch: int
+
+    @classmethod
+    def read(cls, text: str) -> "Action":
+        """The action that is written ``text``; ValueError if none is."""
+        parts = re.fullmatch(r"(\d+)(F|BW|B|W)(\d+)", text)
+        if not parts:
+            raise ValueError(
+                f"{text!r} is no action; write stage, kind (F, B, W or BW), micro-batch: 2F0"
+            )
+        return cls(parts[2], int(parts[1]), int(parts[3]))
+
+    @property
+    def actions(self) -> tuple["Action"]:
+        """The action itself: a row's entry that is only one."""
+        return (self,)
+
+    def gives(self) -> tuple[tuple, ...]:
+        """What is there once the action is done: (kind, stage, micro-batch)."""
+        return tuple((kind, self.stage, self.micro_batch) for kind in self.kind)
+
+    def needs(self, stages: int) -> tuple[tuple, ...]:
+        """What must be there before the action begins, in a model of so many ``stages``.
+
+        >>> Action("B", 1, 5).needs(stages=4)
+        (('F', 1, 5), ('B', 2, 5))
+        """
+        kind, s, i = self
+        if kind == "F":
+            return (("F", s - 1, i),) if s else ()
+        if kind == "W":
+            return (("B", s, i),)
+        return (("F", s, i), ("B", s + 1, i)) if s + 1 < stages else (("F", s, i),)
+
+    def __repr__(self) -> str:
+        return f"{self.stage}{self.kind}{self.micro_batch}"
+
+    __str__ = __repr__
+
+
+class Together(NamedTuple):
+    """A ``forward`` and a ``backward`` action that a rank does at once, in the time of both.
+
+    Both begin when all that they need is there, and both end together.
+
+    >>> Together(Action("F", 0, 3), Action("BW", 7, 1))
+    0F3&7BW1
+    """
+
+    forward: Action
+    backward: Action
+
+    @property
+    def actions(self) -> tuple[Action, Action]:
+        """The two."""
+        return (self.forward, self.backward)
+
+    def gives(self) -> tuple[tuple, ...]:
+        """What is there once both are done."""
+        return self.forward.gives() + self.backward.gives()
+
+    def needs(self, stages: int) -> tuple[tuple, ...]:
+        """What must be there before the two begin."""
+        return self.forward.needs(stages) + self.backward.needs(stages)
+
+    def __repr__(self) -> str:
+        return f"{self.forward}&{self.backward}"
+
+    __str__ = __repr__
+
+
+Step = Action | Together
+
+
+@dataclass(frozen=True, repr=False)
+class PipelineSchedule:
+    """What each of ``p`` ranks does for ``m`` micro-batches: ``rows[rank]``, in order.
+
+    Arguments: ``rows``, one per rank, each a sequence of `Action`, `Together` or text such as
+    "2F0", or one text with spaces between; ``m``, micro-batches; ``stages`` of the model (None: one
+    per rank); ``name``, for titles. Nothing is judged here but the form: `check_schedule` says
+    whether the rows are a pipeline. Raises ValueError for text that is no action, and for a stage
+    or a micro-batch that does not exist.
+
+    >>> there_and_back = PipelineSchedule(["0F0 0BW0", "1F0 1BW0"], m=1, name="there and back")
+    >>> print(there_and_back)
+    there and back: 2 ranks, 2 stages, 1 micro-batch
+    rank 0 | 0F0            0BW0
+    rank 1 |      1F0  1BW0
+    >>> there_and_back.rank_of(stage=1, micro_batch=0)
+    1
+    """
+
+    rows: tuple[tuple[Step, ...], ...]
+    m: int
+    stages: int | None = None
+    name: str = "schedule"
+
+    def __post_init__(self):
+        set_field = object.__setattr__
+        set_field(self, "rows", tuple(map(_row, self.rows)))
+        set_field(self, "stages", len(self.rows) if self.stages is None else self.stages)
+        for field in ("p", "m", "stages"):
+            if operator.index(getattr(self, field)) < 1:
+                raise ValueError(f"{field} must be at least 1; got {getattr(self, field)}")
+        for rank, row in enumerate(self.rows):
+            for step in row:
+                for kind, s, i in step.actions:
+                    if kind not in KINDS or not (0 <= s < self.stages and 0 <= i < self.m):
+                        raise ValueError(
+                            f"rank {rank}: {step} does not exist; kinds are {', '.join(KINDS)}, "
+                            f"stages 0..{self.stages - 1}, micro-batches 0..{self.m - 1}"
+                        )
+
+    @property
+    def p(self) -> int:
+        """How many ranks there are."""
+        return len(self.rows)
+
+    @cached_property
+    def v(self):
+        """Stages per rank: a stage is 1/v of the work of one rank."""
+        return plain(Fraction(self.stages, self.p))
+
+    def actions(self, rank: int) -> list[Action]:
+        """What a rank does, in order; a `Together` as its two actions."""
+        return [action for step in self.rows[rank] for action in step.actions]
+
+    def stages_of(self, rank: int) -> list[int]:
+        """The stages whose weights a rank must hold."""
+        return sorted({action.stage for action in self.actions(rank)})
+
+    def rank_of(self, stage: int, micro_batch: int) -> int:
+        """The rank that does the forward pass of ``stage`` for ``micro_batch``.
+
+        It depends on the micro-batch only where a stage has two copies (`dual_pipe`). Raises
+        KeyError if nobody does it.
+        """
+        return self._ranks[stage, micro_batch]
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[int, int], int]:
+        return {
+            (action.stage, action.micro_batch): rank
+            for rank in range(self.p)
+            for action in self.actions(rank)
+            if action.kind == "F"
+        }
+
+    @cached_property
+    def splits_backward(self) -> bool:
+        """Whether any backward pass is split into B and W."""
+        return any(a.kind in ("B", "W") for rank in range(self.p) for a in self.actions(rank))
+
+    @cached_property
+    def peak_activations(self) -> list:
+        """For each rank the most micro-batches whose activations it holds at once.
+
+        In micro-batches of a whole rank's share: one stage of v counts 1/v. They are kept from the
+        forward pass until the gradient of the weights is done.
+        """
+        return [_peak(self.actions(rank), self.v) for rank in range(self.p)]
+
+    def named(self, name: str) -> "PipelineSchedule":
+        """The same rows under another name."""
+        return replace(self, name=name)
+
+    def with_row(self, rank: int, row: Iterable) -> "PipelineSchedule":
+        """The same schedule with another row for ``rank``.
+
+        >>> schedule = PipelineSchedule(["0F0 0BW0", "1F0 1BW0"], m=1)
+        >>> schedule.with_row(1, "1F0 1B0 1W0").rows[1]
+        (1F0, 1B0, 1W0)
+        """
+        return replace(self, rows=(*self.rows[:rank], row, *self.rows[rank + 1 :]))
+
+    def draw(self, **times):
+        """The rows in time, ranks from top to bottom; a figure. Arguments: as for `simulate`."""
+        from dtlib.parallelism.pipeline.draw import draw
+
+        return draw(self, **times)
+
+    def __repr__(self) -> str:
+        counts = ((self.p, "rank"), (self.stages, "stage"), (self.m, "micro-batch"))
+        return f"{self.name}: " + ", ".join(f"{k} {what}{_plural(k, what)}" for k, what in counts)
+
+    def __str__(self) -> str:
+        from dtlib.parallelism.pipeline.check import grid
+
+        return f"{self!r}\n{grid(self)}"
+
+
+def _plural(count: int, what: str) -> str:
+    return "" if count == 1 else "es" if what.endswith("ch") else "s"
+
+
+def _row(row) -> tuple[Step, ...]:
+    return tuple(map(_step, row.split() if isinstance(row, str) else row))
+
+
+def _step(step) -> Step:
+    if isinstance(step, str):
+        parts = [Action.read(text) for text in step.split("&")]
+        return parts[0] if len(parts) == 1 else Together(*parts)
+    if isinstance(step, Together):
+        return step
+    return Action(*step)
+
+
+def _peak(actions: list[Action], v):
+    """The most stages held at once, over v."""
+    held = most = 0
+    for action in actions:
+        held += (action.kind == "F") - ("W" in action.kind)
+        most = max(most, held)
+    return most if v == 1 else _over(most, v)
+
+
+def _over(count: int, v):
+    return plain(Fraction(count) / Fraction(v))
+
+
+def plain(share: Fraction):
+    """The same number as an int or a float, if one of them is exactly it."""
+    if share.denominator == 1:
+        return share.numerator
+    return float(share) if float(share) == share else share

@@ -1,0 +1,108 @@
+"""How long a schedule takes, where it waits, and what it holds: the simulator.
+
+A `PipelineTimeline` is a `Timeline` that knows the schedule which made it. Times are exact where
+they are given as whole numbers or fractions.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Rational
+
+from dtlib.parallelism.pipeline.check import check_progress, check_work
+from dtlib.parallelism.pipeline.play import play
+from dtlib.parallelism.pipeline.schedule import PipelineSchedule, plain
+from dtlib.timeline import Span, Timeline
+
+SPAN_KINDS = {"F": "forward", "B": "backward", "W": "weight", "BW": "backward"}
+
+
+class PipelineTimeline(Timeline):
+    """When each action of a ``schedule`` ran, in a simulation or on real ranks."""
+
+    def __init__(self, spans, schedule: PipelineSchedule, unit: str = "s"):
+        names = {"backward": "input gradient", "weight": "weight gradient"}
+        super().__init__(spans, unit, names if schedule.splits_backward else None)
+        self.schedule = schedule
+
+    @property
+    def peak_activations(self) -> list:
+        """For each rank the most micro-batches that it holds at once; see `PipelineSchedule`."""
+        return self.schedule.peak_activations
+
+
+def simulate(schedule: PipelineSchedule, f=1, b=1, w=1, comm=0) -> PipelineTimeline:
+    """The timeline of a schedule whose ranks each begin an action as soon as they can.
+
+    Equation: start of an action = max(end of the one before in its row, end of what it needs, plus
+    `comm` if that was on another rank); end = start + duration.
+    Arguments: ``f``, ``b``, ``w``, times of the forward pass, the gradient of the input and that of
+    the weights, of one micro-batch in a rank's whole share of the model, of which a stage takes
+    1/v; or a list of one time for each stage, where stages are uneven. A backward pass that is not
+    split takes b + w. ``comm``, time from the end of an action until another rank has the result.
+    Returns a `PipelineTimeline`: `makespan`, `bubble_fraction`, `stage_bubble`,
+    `peak_activations`, and the spans. Times are exact if those given are whole or fractions.
+    Raises PipelineError for rows that are no pipeline, ValueError for a negative time or a list of
+    another length. Source: the dependencies of Huang et al. 2019, of Qi et al. 2023 for W.
+
+    >>> from dtlib.parallelism.pipeline import one_f_one_b, zero_bubble
+    >>> timeline = simulate(one_f_one_b(4, 8))
+    >>> timeline.makespan, timeline.stage_bubble, timeline.peak_activations
+    (33, 9, [4, 3, 2, 1])
+    >>> simulate(zero_bubble(4, 8, c=1)).makespan
+    27
+    """
+    check_work(schedule)
+    times = {kind: _per_stage(schedule, kind, t) for kind, t in zip("FBW", (f, b, w), strict=True)}
+    if comm < 0:
+        raise ValueError(f"comm must not be negative; got comm = {comm}")
+    given = (comm, *times["F"], *times["B"], *times["W"])
+    exact = all(isinstance(t, Rational) for t in given)
+    scale = math.lcm(*(t.denominator for t in given)) if exact else 1
+    times = {kind: [_whole(t * scale, exact) for t in row] for kind, row in times.items()}
+    times["BW"] = [b + w for b, w in zip(times["B"], times["W"], strict=True)]
+    played = play(
+        schedule,
+        lambda step: sum(times[kind][stage] for kind, stage, _ in step.actions),
+        _whole(comm * scale, exact),
+    )
+    check_progress(schedule, played)
+    return PipelineTimeline(_spans(schedule, played, scale), schedule, unit="")
+
+
+def _per_stage(schedule: PipelineSchedule, kind: str, time) -> list:
+    """One time for each stage: the given ones, or a rank's time shared out to its v stages."""
+    if isinstance(time, Sequence):
+        times = list(time)
+        if len(times) != schedule.stages:
+            raise ValueError(
+                f"{kind.lower()} must be one time, or one for each of the {schedule.stages} stages "
+                f"of {schedule.name}; got {len(times)} times"
+            )
+    elif isinstance(time, Rational):
+        times = [Fraction(time) / Fraction(schedule.v)] * schedule.stages
+    else:
+        times = [time / schedule.v] * schedule.stages
+    if min(times) < 0:
+        raise ValueError(f"{kind.lower()} must not be negative; got {min(times)}")
+    return times
+
+
+def _whole(time, exact: bool):
+    return int(time) if exact else time
+
+
+def _spans(schedule: PipelineSchedule, played, scale: int) -> list[Span]:
+    """The spans, in the unit of the given times again."""
+    times = {t for row in (*played.starts, *played.stops) for t in row}
+    given = times and {t: _unscaled(t, scale) for t in times}
+    return [
+        Span(rank, "compute", str(a), given[start], given[stop], SPAN_KINDS[a.kind])
+        for rank, row in enumerate(schedule.rows)
+        for step, start, stop in zip(row, played.starts[rank], played.stops[rank], strict=True)
+        for a in step.actions
+    ]
+
+
+def _unscaled(time, scale: int):
+    return time if scale == 1 else plain(Fraction(time, scale))
