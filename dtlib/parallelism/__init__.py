@@ -18,11 +18,16 @@ from dtlib.parallelism.cost import (
     tensor_parallel_time,
     zero_exchange_time,
 )
-from dtlib.parallelism.data import (
+from dtlib.parallelism.data_cost import (
+    best_bucket_count,
+    bucketed_time,
     data_parallel_fastest_ranks,
     data_parallel_step_time,
     evenly_divided_time,
+    sparse_crossover_ranks,
+    summation_error_bound,
 )
+from dtlib.parallelism.overlap import overlapped_steps, share_sizes, simulate_step
 
 _NEEDS_TORCH: dict[str, tuple[str, ...]] = {
     "adjoint": (
@@ -37,22 +42,30 @@ _NEEDS_TORCH: dict[str, tuple[str, ...]] = {
         "sum_over_ranks",
     ),
     "counting": ("counted",),
+    "data": ("DataParallel", "average_each", "average_flat", "token_mean_loss"),
     "transposes": ("ADJOINTS", "adjoint_gap", "certify"),
 }
 
 __all__ = [
     "activation_message_bytes",
+    "best_bucket_count",
+    "bucketed_time",
     "data_parallel_fastest_ranks",
     "data_parallel_step_time",
     "evenly_divided_time",
     "exposed_time",
     "last_backward_time",
     "micro_batch_count",
+    "overlapped_steps",
     "pipeline_bubble_time",
     "pipeline_send_time",
     "replica_bandwidth",
     "replica_count",
     "sharded_exchange_time",
+    "share_sizes",
+    "simulate_step",
+    "sparse_crossover_ranks",
+    "summation_error_bound",
     "tensor_parallel_time",
     "zero_exchange_time",
 ]
