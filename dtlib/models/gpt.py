@@ -97,6 +97,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = spec.heads, spec.kv_heads, spec.head_dim
         self.rotates = not spec.positions
+        self.mix = causal_attention  # a rank with a share of the sequence has another
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         self.query = nn.Linear(spec.hidden, queries, bias=spec.qkv_bias, dtype=dtype)
         self.key = nn.Linear(spec.hidden, keys, bias=spec.qkv_bias, dtype=dtype)
@@ -112,7 +113,7 @@ class Attention(nn.Module):
         )
         if self.rotates:
             q_bnsd, k_bmsd = rotary(q_bnsd, positions), rotary(k_bmsd, positions)
-        mixed_bnsd = causal_attention(q_bnsd, k_bmsd, v_bmsd, positions)
+        mixed_bnsd = self.mix(q_bnsd, k_bmsd, v_bmsd, positions)
         return self.out(mixed_bnsd.transpose(1, 2).flatten(2))
 
 
