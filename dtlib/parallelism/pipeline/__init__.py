@@ -9,6 +9,7 @@ from dtlib.parallelism.pipeline.check import PipelineError, check_schedule
 from dtlib.parallelism.pipeline.draw import draw
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule, Together
 from dtlib.parallelism.pipeline.simulate import PipelineTimeline, simulate
+from dtlib.parallelism.pipeline.v_shaped import dual_pipe, dual_pipe_v, zb_v
 
 __all__ = [
     "Action",
@@ -18,9 +19,12 @@ __all__ = [
     "Together",
     "check_schedule",
     "draw",
+    "dual_pipe",
+    "dual_pipe_v",
     "gpipe",
     "interleaved",
     "one_f_one_b",
     "simulate",
+    "zb_v",
     "zero_bubble",
 ]

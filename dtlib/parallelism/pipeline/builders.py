@@ -21,7 +21,7 @@ def gpipe(p: int, m: int) -> PipelineSchedule:
     >>> print(gpipe(2, 3).rows[1])
     (1F0, 1F1, 1F2, 1BW0, 1BW1, 1BW2)
     """
-    _at_least_one(p=p, m=m)
+    at_least_one(p=p, m=m)
     return PipelineSchedule(
         [[Action(kind, r, i) for kind in ("F", "BW") for i in range(m)] for r in range(p)],
         m,
@@ -40,7 +40,7 @@ def one_f_one_b(p: int, m: int) -> PipelineSchedule:
     >>> print(one_f_one_b(2, 3).rows[0])
     (0F0, 0F1, 0BW0, 0F2, 0BW1, 0BW2)
     """
-    _at_least_one(p=p, m=m)
+    at_least_one(p=p, m=m)
     rows = []
     for r in range(p):
         forward = [Action("F", r, i) for i in range(m)]
@@ -62,7 +62,7 @@ def interleaved(p: int, m: int, v: int) -> PipelineSchedule:
     >>> print(interleaved(2, 2, v=2).rows[1])
     (1F0, 1F1, 3F0, 3BW0, 3F1, 3BW1, 1BW0, 1BW1)
     """
-    _at_least_one(p=p, m=m, v=v)
+    at_least_one(p=p, m=m, v=v)
     if m % p:
         raise ValueError(
             f"m must be a multiple of p, because p micro-batches at a time pass each of a rank's "
@@ -93,7 +93,7 @@ def zero_bubble(p: int, m: int, c) -> PipelineSchedule:
     (0F0, 0F1, 0B0, 0W0, 0F2, 0B1, 0W1, 0B2, 0W2)
     (1F0, 1B0, 1F1, 1B1, 1W0, 1F2, 1B2, 1W1, 1W2)
     """
-    _at_least_one(p=p, m=m)
+    at_least_one(p=p, m=m)
     if c < 0:
         raise ValueError(f"c must not be negative; got c = {c}")
     rows = []
@@ -123,7 +123,8 @@ def _alternate(forward: list, backward: list, warm_up: int) -> list:
     return row
 
 
-def _at_least_one(**counts: int) -> None:
+def at_least_one(**counts: int) -> None:
+    """Raise ValueError for a count of nothing."""
     for name, count in counts.items():
         if operator.index(count) < 1:
             raise ValueError(f"{name} must be at least 1; got {name} = {count}")
