@@ -7,6 +7,7 @@ from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
 from dtlib.explore.hand_fit import HandFit
 from dtlib.explore.headroom import Headroom
+from dtlib.explore.one_ratio import OneRatio
 from dtlib.explore.placing import PlacementBoard
 from dtlib.explore.prefetcher import Prefetcher
 from dtlib.explore.seats import SeatPlan
@@ -22,6 +23,7 @@ __all__ = [
     "Fastest",
     "HandFit",
     "Headroom",
+    "OneRatio",
     "PlacementBoard",
     "Prefetcher",
     "SeatPlan",
