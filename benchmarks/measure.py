@@ -18,10 +18,12 @@ a ping-pong as long as the rank says that began it.
     tiny-gpt-step           see tiny_step.py
     two-nodes-4-ranks       see two_nodes.py
     eight-primitives-4-ranks    see eight_primitives.py
+    bucket-dial-2-ranks     see bucket_dial.py
 """
 
 import time
 
+from benchmarks.bucket_dial import measure_bucket_dial
 from benchmarks.collective_times import measure_collectives
 from benchmarks.data_loader import measure_data_loader
 from benchmarks.eight_primitives import measure_eight_primitives
@@ -156,6 +158,7 @@ def main() -> None:
         ("two-nodes-4-ranks", measure_two_nodes),
         ("ring-timeline-4-ranks", measure_ring_timeline),
         ("eight-primitives-4-ranks", measure_eight_primitives),
+        ("bucket-dial-2-ranks", measure_bucket_dial),
     ):
         start = time.perf_counter()
         measure()

@@ -2,6 +2,7 @@
 
 from dtlib.explore.arrows import Arrows
 from dtlib.explore.bets import answer, bet
+from dtlib.explore.bits_lab import BitsLab
 from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
@@ -18,6 +19,7 @@ from dtlib.explore.worksheet import Worksheet
 
 __all__ = [
     "Arrows",
+    "BitsLab",
     "Control",
     "Explorer",
     "Fastest",
