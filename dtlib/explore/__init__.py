@@ -9,6 +9,7 @@ from dtlib.explore.fastest import Fastest
 from dtlib.explore.hand_fit import HandFit
 from dtlib.explore.headroom import Headroom
 from dtlib.explore.one_ratio import OneRatio
+from dtlib.explore.pipeline_lab import PipelineLab
 from dtlib.explore.placing import PlacementBoard
 from dtlib.explore.prefetcher import Prefetcher
 from dtlib.explore.seats import SeatPlan
@@ -26,6 +27,7 @@ __all__ = [
     "HandFit",
     "Headroom",
     "OneRatio",
+    "PipelineLab",
     "PlacementBoard",
     "Prefetcher",
     "SeatPlan",
