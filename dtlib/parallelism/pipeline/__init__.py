@@ -1,8 +1,11 @@
 """Pipeline parallelism: schedules as data, and what reads them.
 
 The nouns stand in `schedule`; builders in `builders` and `v_shaped`; then `check`, `simulate`,
-`draw`; the equations in `cost`; `run` executes a schedule on real ranks and needs torch.
+`draw`; the equations in `cost`; `execute` runs a schedule on real ranks; it needs torch, which is
+imported when it is first asked for.
 """
+
+from importlib import import_module
 
 from dtlib.parallelism.pipeline.builders import gpipe, interleaved, one_f_one_b, zero_bubble
 from dtlib.parallelism.pipeline.check import PipelineError, check_schedule
@@ -13,7 +16,9 @@ from dtlib.parallelism.pipeline.v_shaped import dual_pipe, dual_pipe_v, zb_v
 
 __all__ = [
     "Action",
+    "GPTStage",
     "PipelineError",
+    "PipelineRun",
     "PipelineSchedule",
     "PipelineTimeline",
     "Together",
@@ -24,7 +29,18 @@ __all__ = [
     "gpipe",
     "interleaved",
     "one_f_one_b",
+    "run",
     "simulate",
+    "stages_of",
     "zb_v",
     "zero_bubble",
 ]
+
+_NEEDS_TORCH = {"execute": ("PipelineRun", "run"), "stages": ("GPTStage", "stages_of")}
+
+
+def __getattr__(name: str):
+    for module, names in _NEEDS_TORCH.items():
+        if name in names:
+            return getattr(import_module(f"dtlib.parallelism.pipeline.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
