@@ -119,7 +119,7 @@ def check_work(schedule: PipelineSchedule) -> None:
         for result, rank, _ in twice
     ]
     if missing or twice:
-        where = [place for _, *place in twice]
+        where = [(rank, at) for _, rank, at in twice]
         raise PipelineError(schedule, "does not do all the work once", problems + missing, where)
     strangers = [
         (result, place)

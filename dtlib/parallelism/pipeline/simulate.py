@@ -10,7 +10,7 @@ from fractions import Fraction
 from numbers import Rational
 
 from dtlib.parallelism.pipeline.check import check_progress, check_work
-from dtlib.parallelism.pipeline.play import play
+from dtlib.parallelism.pipeline.play import Played, play
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule, plain
 from dtlib.timeline import Span, Timeline
 
@@ -67,12 +67,15 @@ def simulate(schedule: PipelineSchedule, f=1, b=1, w=1, comm=0) -> PipelineTimel
         _whole(comm * scale, exact),
     )
     check_progress(schedule, played)
-    return PipelineTimeline(_spans(schedule, played, scale), schedule, unit="")
+    ints = all(isinstance(t, int) for x in (f, b, w, comm) for t in (x if _several(x) else (x,)))
+    return PipelineTimeline(
+        _spans(schedule, played, _in_given_unit(scale, exact, ints)), schedule, ""
+    )
 
 
 def _per_stage(schedule: PipelineSchedule, kind: str, time) -> list:
     """One time for each stage: the given ones, or a rank's time shared out to its v stages."""
-    if isinstance(time, Sequence):
+    if _several(time):
         times = list(time)
         if len(times) != schedule.stages:
             raise ValueError(
@@ -92,17 +95,28 @@ def _whole(time, exact: bool):
     return int(time) if exact else time
 
 
-def _spans(schedule: PipelineSchedule, played, scale: int) -> list[Span]:
-    """The spans, in the unit of the given times again."""
-    times = {t for row in (*played.starts, *played.stops) for t in row}
-    given = times and {t: _unscaled(t, scale) for t in times}
+def _several(time) -> bool:
+    return isinstance(time, Sequence)
+
+
+def _in_given_unit(scale: int, exact: bool, ints: bool):
+    """What a simulated time, a multiple of 1/scale, is in the unit and the type of the given ones.
+
+    Fractions give fractions. Whole numbers give whole numbers, or, where stages take a part of
+    one, floats if these are exact for all times, else fractions.
+    """
+    if not exact or (ints and scale == 1):
+        return lambda time: time
+    if ints and scale & (scale - 1) == 0:
+        return lambda time: plain(Fraction(time, scale))
+    return lambda time: Fraction(time, scale)
+
+
+def _spans(schedule: PipelineSchedule, played: Played, given) -> list[Span]:
+    times = {t: given(t) for row in (*played.starts, *played.stops) for t in row}
     return [
-        Span(rank, "compute", str(a), given[start], given[stop], SPAN_KINDS[a.kind])
+        Span(rank, "compute", str(a), times[start], times[stop], SPAN_KINDS[a.kind])
         for rank, row in enumerate(schedule.rows)
         for step, start, stop in zip(row, played.starts[rank], played.stops[rank], strict=True)
         for a in step.actions
     ]
-
-
-def _unscaled(time, scale: int):
-    return time if scale == 1 else plain(Fraction(time, scale))
