@@ -15,23 +15,31 @@ a ping-pong as long as the rank says that began it.
     memory-levels           see memory_levels.py
     data-loader             see data_loader.py
     collectives-4-ranks     see collective_times.py
+    tensor-share-2-ranks    see tensor_share.py
     tiny-gpt-step           see tiny_step.py
     two-nodes-4-ranks       see two_nodes.py
     eight-primitives-4-ranks    see eight_primitives.py
+    pipeline-2-ranks        see pipeline_times.py
+    causal-ring-ranks       see causal_ring.py
+    expert-skew-4-ranks     see expert_skew.py
     bucket-dial-2-ranks     see bucket_dial.py
 """
 
 import time
 
 from benchmarks.bucket_dial import measure_bucket_dial
+from benchmarks.causal_ring import measure_causal_ring
 from benchmarks.collective_times import measure_collectives
 from benchmarks.data_loader import measure_data_loader
 from benchmarks.eight_primitives import measure_eight_primitives
+from benchmarks.expert_skew import measure_expert_skew
 from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
 from benchmarks.ring_timeline import measure_ring_timeline
+from benchmarks.pipeline_times import measure_pipeline_times
 from benchmarks.roofline import measure_break_even, measure_one_core
+from benchmarks.tensor_share import measure_tensor_share
 from benchmarks.timing import labelled, ping_pong, size_label, slowest
 from benchmarks.tiny_step import measure_tiny_step
 from benchmarks.two_nodes import measure_two_nodes
@@ -144,6 +152,7 @@ def main() -> None:
     for name, measure in (
         ("fleet-law-ranks", measure_fleet_law),
         ("data-loader", measure_data_loader),
+        ("pipeline-2-ranks", measure_pipeline_times),
         ("memory-levels", measure_memory_levels),
         ("ping-pong-2-ranks", measure_ping_pong),
         ("overhead-2-ranks", measure_overhead),
@@ -158,6 +167,9 @@ def main() -> None:
         ("two-nodes-4-ranks", measure_two_nodes),
         ("ring-timeline-4-ranks", measure_ring_timeline),
         ("eight-primitives-4-ranks", measure_eight_primitives),
+        ("causal-ring-ranks", measure_causal_ring),
+        ("tensor-share-2-ranks", measure_tensor_share),
+        ("expert-skew-4-ranks", measure_expert_skew),
         ("bucket-dial-2-ranks", measure_bucket_dial),
     ):
         start = time.perf_counter()

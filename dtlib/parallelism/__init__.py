@@ -30,7 +30,6 @@ from dtlib.parallelism.data_cost import (
 from dtlib.parallelism.expert_cost import (
     busiest_expert_time,
     expert_capacity,
-    expert_hiding_width,
     padded_routed_bytes,
     padding_fraction,
     routed_bytes,
@@ -150,7 +149,6 @@ __all__ = [
     "evenly_divided_time",
     "expected_nodes",
     "expert_capacity",
-    "expert_hiding_width",
     "expert_loads",
     "exposed_time",
     "fill_experts",

@@ -5,7 +5,6 @@ Bytes are those that one rank sends, in one direction; `tokens_per_rank` tokens 
 
 from dtlib.foundations.formula import formula
 from dtlib.foundations.poly import ceil
-from dtlib.foundations.roofline import ridge_intensity
 
 
 @formula(
@@ -83,26 +82,6 @@ def padding_fraction(dropped, capacity_factor):
     0.496
     """
     return 1 - (1 - dropped) / capacity_factor
-
-
-@formula(
-    symbol=r"H_\text{ffn}^\text{hide}",
-    unit="",
-    source="6 FLOP per weight pair and copy forward, over two journeys of the copy",
-    conditions="gated experts; the forward pass hides its own messages; loads are even; many ranks",
-)
-def expert_hiding_width(element_bytes, peak, beta):
-    """The inner width of an expert from which its forward pass lasts as long as the messages.
-
-    Equation: 6 k H H_ffn FLOP against 2 k H w bytes: width, copies and tokens cancel. The backward
-    pass has twice the work for the same bytes, and hides from half of this.
-    Arguments: `element_bytes`, `peak` FLOP/s, `beta` bytes/s per direction. Returns a count.
-    Raises ZeroDivisionError for a bandwidth of 0. Source: count.
-
-    >>> round(expert_hiding_width(element_bytes=2, peak=989e12, beta=50e9))
-    13187
-    """
-    return element_bytes / 3 * ridge_intensity(peak, beta)
 
 
 @formula(

@@ -340,3 +340,22 @@ def test_parts_of_the_balance_loss_add_up_and_means_of_local_losses_are_another_
     assert float(sum(r[0][0] for r in results)) == pytest.approx(float(whole.detach()), rel=1e-12)
     torch.testing.assert_close(sum(r[0][1] for r in results), router.weight.grad)
     assert float(sum(r[1][0] for r in results)) / 4 > float(whole.detach()) + 1e-3
+
+
+def without_counts():
+    import torch.distributed as dist
+
+    from dtlib.parallelism import expert
+
+    expert.exchange_counts = lambda sent_pe, group: sent_pe
+    x = torch.ones(4, 3) * dist.get_rank()
+    wants = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]])[dist.get_rank()][:, None]
+    plan = expert.dropless_plan(wants, 2, dist.group.WORLD)
+    return expert.dispatch(x, plan, dist.group.WORLD)
+
+
+def test_without_an_exchange_of_counts_a_rank_dies():
+    from dtlib.runtime import RanksError
+
+    with launch(2, timeout=5) as doomed, pytest.raises(RanksError):
+        doomed.run(without_counts)

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from dtlib.foundations import ridge_intensity
-from dtlib.foundations.intensity import expert_parallel_intensity
 from dtlib.parallelism import (
     BiasBalancer,
     Router,
@@ -18,7 +16,6 @@ from dtlib.parallelism import (
     even_router_overflow,
     expected_nodes,
     expert_choice,
-    expert_hiding_width,
     expert_loads,
     fill_experts,
     groups_of,
@@ -163,13 +160,6 @@ def test_expected_nodes_is_the_mean_over_all_choices():
 def test_a_bias_step_too_large_never_balances():
     small, large = (balanced_by_bias(g, steps=60) for g in (1e-2, 1e-1))
     assert small.min() < 1.15 < 1.5 < large.min()
-
-
-def test_the_width_that_hides_is_where_the_forward_intensity_is_the_ridge():
-    peak, beta, P = 989e12, 50e9, 10**9
-    width = expert_hiding_width(element_bytes=2, peak=peak, beta=beta)
-    forward = expert_parallel_intensity(ffn=width, ep=P, element_bytes=2) * 2 / 3
-    assert forward == pytest.approx(ridge_intensity(peak, beta))
 
 
 @pytest.mark.parametrize("sizes", [{"dp": 2, "ep": 8, "tp": 4}, {"dp": 16, "pp": 8, "tp": 8}])
