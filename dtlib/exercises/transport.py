@@ -163,13 +163,13 @@ class _World:
         except _Stopped:
             return
         except Exception as error:
-            self.failures[rank] = _raised(rank, error)
+            self.failures[rank] = raised(rank, error)
         with self.lock:
             self.finished.add(rank)
             self._stop_if_stuck()
 
     def post(self, kind: str, rank: int, peer: int, buffer: Any) -> Handle:
-        if self.without and _called_from(self.without):
+        if self.without and called_from(self.without):
             raise TransportError(f"these messages come from {self.without}: write your own")
         with self.lock:
             self._check_running()
@@ -278,7 +278,7 @@ def _misfit(send: Handle, receive: Handle, values: np.ndarray) -> TransportError
     return None
 
 
-def _called_from(package: str) -> bool:
+def called_from(package: str) -> bool:
     """Does code of ``package`` stand in the calls that led here?"""
     frame = sys._getframe()
     while frame:
@@ -288,7 +288,7 @@ def _called_from(package: str) -> bool:
     return False
 
 
-def _raised(rank: int, error: Exception) -> TransportError:
+def raised(rank: int, error: Exception) -> TransportError:
     """The error of one rank, in one line, with the line of the reader's program."""
     if isinstance(error, TransportError):
         return error
