@@ -4,6 +4,7 @@ from dtlib.explore.arrows import Arrows
 from dtlib.explore.bets import answer, bet
 from dtlib.explore.bits_lab import BitsLab
 from dtlib.explore.controls import Control, Task, between
+from dtlib.explore.cuts import Cuts
 from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
 from dtlib.explore.hand_fit import HandFit
@@ -12,6 +13,8 @@ from dtlib.explore.one_ratio import OneRatio
 from dtlib.explore.pipeline_lab import PipelineLab
 from dtlib.explore.placing import PlacementBoard
 from dtlib.explore.prefetcher import Prefetcher
+from dtlib.explore.ring_steps import RingSteps
+from dtlib.explore.router_balance import RouterBalance
 from dtlib.explore.seats import SeatPlan
 from dtlib.explore.sketch import Sketch
 from dtlib.explore.stepper import Stepper
@@ -22,6 +25,7 @@ __all__ = [
     "Arrows",
     "BitsLab",
     "Control",
+    "Cuts",
     "Explorer",
     "Fastest",
     "HandFit",
@@ -30,6 +34,8 @@ __all__ = [
     "PipelineLab",
     "PlacementBoard",
     "Prefetcher",
+    "RingSteps",
+    "RouterBalance",
     "SeatPlan",
     "Sketch",
     "Stepper",

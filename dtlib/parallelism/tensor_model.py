@@ -155,6 +155,7 @@ def tensor_parallel(model, group, sequence_parallel: bool = False) -> TensorPara
     Source: Shoeybi et al. 2019; Korthikanti et al. 2023 for sequence parallelism.
     """
     require(model.spec.moe is None, "tensor_parallel", "moe", model.spec.moe, "None (chapter 18)")
+    require_divisor("tensor_parallel", "P", ranks_of(group)[1], "heads", model.spec.heads)
     return TensorParallelGPT(model, group, sequence_parallel)
 
 
