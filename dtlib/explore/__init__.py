@@ -2,6 +2,7 @@
 
 from dtlib.explore.arrows import Arrows
 from dtlib.explore.bets import answer, bet
+from dtlib.explore.bias_balance import BiasBalance
 from dtlib.explore.bits_lab import BitsLab
 from dtlib.explore.controls import Control, Task, between
 from dtlib.explore.cuts import Cuts
@@ -23,6 +24,7 @@ from dtlib.explore.worksheet import Worksheet
 
 __all__ = [
     "Arrows",
+    "BiasBalance",
     "BitsLab",
     "Control",
     "Cuts",

@@ -40,6 +40,7 @@ from dtlib.parallelism.expert_load import (
     expected_nodes,
     expert_loads,
     fill_experts,
+    loads_under_bias,
 )
 from dtlib.parallelism.groups import axis_groups, groups_of
 from dtlib.parallelism.layouts import (
@@ -157,6 +158,7 @@ __all__ = [
     "head_imbalance_share",
     "last_backward_time",
     "lean_ring_backward_bytes",
+    "loads_under_bias",
     "micro_batch_count",
     "overlapped_steps",
     "padded_routed_bytes",

@@ -103,26 +103,36 @@ def expected_nodes(experts: int, k: int, nodes: int) -> float:
     return nodes * (1 - comb(experts - experts // nodes, k) / comb(experts, k))
 
 
-def balanced_by_bias(gamma: float, *, steps: int = 300, tokens: int = 4096, experts: int = 16,
+def loads_under_bias(gamma: float, *, steps: int = 300, tokens: int = 4096, experts: int = 16,
                      k: int = 2, skew: float = 1, seed: int = 0) -> np.ndarray:  # fmt: skip
-    """The busiest load over the mean, step by step, while biases follow the sign of the error.
+    """The load of every expert, step by step, while biases follow the sign of the error.
 
     Every step draws new tokens; scores are sigmoids of the logits, the bias is added to choose, and
-    then moved by `gamma`, up where the load was below the mean. Returns one number for each step.
+    then moved by `gamma`, up where the load was below the mean. Returns steps x experts counts.
     Source: Wang et al. 2024.
 
-    >>> run = balanced_by_bias(gamma=1e-2, steps=60)
-    >>> bool(run[0] > 4), bool(run[-1] < 1.3)
-    (True, True)
+    >>> loads_under_bias(gamma=1e-2, steps=3).sum(axis=1).tolist()
+    [8192, 8192, 8192]
     """
     rng, bias = np.random.default_rng(seed), np.zeros(experts)
     seen = []
     for _ in range(steps):
         score = 1 / (1 + np.exp(-token_logits(tokens, experts, skew, rng)))
         load = _counts(score + bias, k)
-        seen.append(load.max() / load.mean())
+        seen.append(load)
         bias += gamma * np.sign(load.mean() - load)
     return np.array(seen)
+
+
+def balanced_by_bias(gamma: float, **options) -> np.ndarray:
+    """The busiest load over the mean for each step of `loads_under_bias`.
+
+    >>> run = balanced_by_bias(gamma=1e-2, steps=60)
+    >>> bool(run[0] > 4), bool(run[-1] < 1.3)
+    (True, True)
+    """
+    seen = loads_under_bias(gamma, **options)
+    return seen.max(axis=1) / seen.mean(axis=1)
 
 
 def _counts(score: np.ndarray, k: int) -> np.ndarray:
