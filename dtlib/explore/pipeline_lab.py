@@ -52,7 +52,7 @@ class PipelineLab(Widget):
                 raise ValueError(f"{name}: {start[name]!r}, but must be one of {allowed}")
         self._builders, self._start = dict(schedules), start
         words = {
-            "p": "pipeline stages, one rank each",
+            "p": "ranks",
             "m": "micro-batches",
             "ratio": "backward over forward time",
         }

@@ -116,7 +116,7 @@ function render({ model, el }) {
   function summary() {
     const { idle, step, peak } = shown();
     return (
-      `${sentence(label())}, ${state.p} stages, ${state.m} micro-batches: the step takes ${step}, ` +
+      `${sentence(label())}, ${state.p} ranks, ${state.m} micro-batches: the step takes ${step}, ` +
       `${idle} of all ranks' time is idle, and a rank holds at most ${peak}.`
     );
   }
