@@ -12,13 +12,22 @@ from dtlib.parallelism.pipeline import (
     check_schedule,
     dual_pipe,
     dual_pipe_v,
+    dual_pipe_wait_time,
     gpipe,
     interleaved,
+    interleaved_peak_count,
     one_f_one_b,
+    one_f_one_b_peak_count,
+    pipeline_bubble_fraction,
+    pipeline_sent_bytes,
+    pipeline_step_time,
     simulate,
     zb_v,
     zero_bubble,
+    zero_bubble_peak_count,
+    zero_bubble_wait_time,
 )
+from dtlib.parallelism.pipeline.messages import messages
 
 TIMES = [(1, 1, 1), (2, 3, 1), (1, 2, 0), (Fraction(1, 3), 1, Fraction(1, 2)), (3, 1, 2)]
 
@@ -304,3 +313,31 @@ def test_a_drawing_has_a_box_for_every_action():
     for schedule in (one_f_one_b(4, 8), dual_pipe(4, 8), interleaved(2, 4, 2)):
         boxes = schedule.draw().axes[0].patches
         assert len(boxes) == sum(len(schedule.actions(r)) for r in range(schedule.p))
+
+
+def test_the_formulas_are_the_simulator():
+    f, b, w = Fraction(2), Fraction(2), Fraction(1)
+    for p, k, v in product((2, 4, 6), (2, 3), (2, 3)):
+        plain, folded = one_f_one_b(p, k * p), interleaved(p, k * p, v)
+        for schedule, stages in ((plain, 1), (folded, v)):
+            timeline = exactly(schedule, f, b, w)
+            assert timeline.bubble_fraction == pipeline_bubble_fraction(p, k * p, Fraction(stages))
+            assert timeline.makespan == pipeline_step_time(p, k * p, Fraction(stages), f, b, w)
+            borders = messages(schedule)
+            assert 10 * len(borders) == pipeline_sent_bytes(10, k * p, p, stages)
+        for rank in range(p):
+            assert plain.peak_activations[rank] == one_f_one_b_peak_count(p, k * p, rank)
+            peak = Fraction(folded.peak_activations[rank])
+            assert peak == interleaved_peak_count(p, Fraction(v), rank)
+        for c in (1, 2):
+            zero = zero_bubble(p, 2 * p, c)
+            assert exactly(zero, f, b, w).stage_bubble == zero_bubble_wait_time(p, c, f, b, w)
+            assert set(zero.peak_activations) == {zero_bubble_peak_count(p, c)}
+        dual = exactly(dual_pipe(p, 2 * p), f, b, w)
+        assert dual.stage_bubble == dual_pipe_wait_time(Fraction(p), f, b, w)
+
+
+def test_a_rank_between_two_others_sends_twice_m_messages_for_each_of_its_stages():
+    for schedule, v in ((one_f_one_b(4, 8), 1), (interleaved(4, 8, 2), 2)):
+        for rank in (1, 2):
+            assert sum(m.src == rank for m in messages(schedule)) == 2 * 8 * v
