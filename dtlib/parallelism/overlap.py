@@ -83,7 +83,7 @@ def share_sizes(batch: int, speeds: Sequence[float]) -> list[int]:
     >>> share_sizes(10, [1, 1, 1]), share_sizes(256, [1.0, 0.5])
     ([4, 3, 3], [171, 85])
     """
-    if not speeds or min(speeds) <= 0:
+    if not len(speeds) or min(speeds) <= 0:
         raise ValueError(f"speeds: positive, one for each rank; got {list(speeds)}")
     exact = [batch * s / sum(speeds) for s in speeds]
     sizes = [int(share) for share in exact]
