@@ -134,7 +134,7 @@ _SYMBOLS = (
            "places at an expert, over the copies that are due to it on average", _MODEL,
            (1, 1.25, 2)),
     Symbol("dropped", r"d_\text{drop}", "", "share of the copies that find no place", _MODEL,
-           (0, 0.014, 0.5)),
+           (0.001, 0.014, 0.5)),
     Symbol("busiest", r"m_\text{max}", "", "load of the busiest expert, over the mean load", _MODEL,
            (1, 1.2, 4.5)),
     Symbol("seq", "s", "", "tokens in one sequence", _MODEL, (1024, 4096, 131072)),
