@@ -23,6 +23,7 @@ a ping-pong as long as the rank says that began it.
     causal-ring-ranks       see causal_ring.py
     expert-skew-4-ranks     see expert_skew.py
     bucket-dial-2-ranks     see bucket_dial.py
+    strategies-against-torch    see part_four.py
 """
 
 import time
@@ -36,6 +37,7 @@ from benchmarks.expert_skew import measure_expert_skew
 from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
+from benchmarks.part_four import measure_part_four
 from benchmarks.ring_timeline import measure_ring_timeline
 from benchmarks.pipeline_times import measure_pipeline_times
 from benchmarks.roofline import measure_break_even, measure_one_core
@@ -171,6 +173,7 @@ def main() -> None:
         ("tensor-share-2-ranks", measure_tensor_share),
         ("expert-skew-4-ranks", measure_expert_skew),
         ("bucket-dial-2-ranks", measure_bucket_dial),
+        ("strategies-against-torch", measure_part_four),
     ):
         start = time.perf_counter()
         measure()

@@ -2,11 +2,11 @@
 
 Every rank works through its row. What an action needs from another rank it receives, what another
 rank needs it sends; both are posted in the order of `messages`. The backward pass is split in two
-(`split`), also where the schedule has them as one.
+(`split`) if the schedule has weight gradients as actions of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -85,6 +85,7 @@ class _Worker:
     def __init__(self, schedule, rank: int, stages: Mapping, inputs: list):
         self.schedule, self.stages, self.inputs = schedule, stages, inputs
         self.recorder = Recorder(rank)
+        self.splits = any(action.kind == "W" for action in schedule.actions(rank))
         self.here: dict[tuple, torch.Tensor] = {}  # results for a stage on this rank
         self.kept: dict[tuple, tuple] = {}  # activations, from F to B
         self.put_off: dict[tuple, list] = {}  # weight gradients, from B to W
@@ -120,7 +121,7 @@ class _Worker:
     def forward(self, s: int, i: int, x: torch.Tensor) -> torch.Tensor:
         last = s == self.schedule.stages - 1
         x = x.detach().requires_grad_(s > 0 or x.requires_grad)
-        with deferring() as self.put_off[s, i]:
+        with deferring() if self.splits else nullcontext([]) as self.put_off[s, i]:
             y = self.stages[s](x)
             if last:
                 y = self.weights[i] * self.loss(y, self.targets[i])

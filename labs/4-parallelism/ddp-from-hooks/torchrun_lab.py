@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 4 torchrun_lab.py [NOTEBOOK]
 
-NOTEBOOK is your own copy of the lab, with your functions in it (default: ddp-from-hooks.ipynb beside
-this file). Where every rank has a GPU the same cells use NCCL, else gloo.
+NOTEBOOK is your own copy of the lab, with your functions in it (default: ddp-from-hooks.ipynb
+beside this file). Where every rank has a GPU the same cells use NCCL, else gloo.
 """
 
 import json
