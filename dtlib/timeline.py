@@ -68,7 +68,8 @@ class Timeline:
     def __init__(
         self, spans: Iterable[Span], unit: str = "s", names: Mapping[str, str] | None = None
     ):
-        self.spans = sorted(map(Span._make, spans), key=lambda span: (span.rank, span.start))
+        spans = (span if type(span) is Span else Span._make(span) for span in spans)
+        self.spans = sorted(spans, key=itemgetter(0, 3))
         self.unit = unit
         self.names = dict(names or {})
         for span in self.spans:

@@ -62,7 +62,12 @@ class Action(NamedTuple):
 
     def gives(self) -> tuple[tuple, ...]:
         """What is there once the action is done: (kind, stage, micro-batch)."""
-        return tuple((kind, self.stage, self.micro_batch) for kind in self.kind)
+        kind, s, i = self
+        return (("B", s, i), ("W", s, i)) if kind == "BW" else (self,)
+
+    def time(self, times: dict[str, list]):
+        """Its duration, of ``times[kind][stage]``."""
+        return times[self.kind][self.stage]
 
     def needs(self, stages: int) -> tuple[tuple, ...]:
         """What must be there before the action begins, in a model of so many ``stages``.
@@ -103,6 +108,10 @@ class Together(NamedTuple):
     def gives(self) -> tuple[tuple, ...]:
         """What is there once both are done."""
         return self.forward.gives() + self.backward.gives()
+
+    def time(self, times: dict[str, list]):
+        """The time of both."""
+        return self.forward.time(times) + self.backward.time(times)
 
     def needs(self, stages: int) -> tuple[tuple, ...]:
         """What must be there before the two begin."""

@@ -61,11 +61,7 @@ def simulate(schedule: PipelineSchedule, f=1, b=1, w=1, comm=0) -> PipelineTimel
     scale = math.lcm(*(t.denominator for t in given)) if exact else 1
     times = {kind: [_whole(t * scale, exact) for t in row] for kind, row in times.items()}
     times["BW"] = [b + w for b, w in zip(times["B"], times["W"], strict=True)]
-    played = play(
-        schedule,
-        lambda step: sum(times[kind][stage] for kind, stage, _ in step.actions),
-        _whole(comm * scale, exact),
-    )
+    played = play(schedule, lambda step: step.time(times), _whole(comm * scale, exact))
     check_progress(schedule, played)
     ints = all(isinstance(t, int) for x in (f, b, w, comm) for t in (x if _several(x) else (x,)))
     return PipelineTimeline(
