@@ -38,8 +38,8 @@ from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
 from benchmarks.part_four import measure_part_four
-from benchmarks.ring_timeline import measure_ring_timeline
 from benchmarks.pipeline_times import measure_pipeline_times
+from benchmarks.ring_timeline import measure_ring_timeline
 from benchmarks.roofline import measure_break_even, measure_one_core
 from benchmarks.tensor_share import measure_tensor_share
 from benchmarks.timing import labelled, ping_pong, size_label, slowest

@@ -10,6 +10,8 @@ every step must have the loss that torch's has.
 """
 
 import time
+from functools import partial
+from types import SimpleNamespace
 
 from benchmarks.timing import slowest
 from dtlib import launch, recordings
@@ -25,120 +27,159 @@ MODEL = {
 
 def step_times(model_args, sequences, tokens, micro_batches, repetitions):
     """On each rank: seconds of every step, by strategy and library; the two take turns."""
-    import torch
     import torch.distributed as dist
-    from torch.distributed import pipelining
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Replicate, Shard
-    from torch.distributed.tensor import parallel as native
-    from torch.nn.functional import cross_entropy
-    from torch.nn.parallel import DistributedDataParallel
 
-    from dtlib.foundations import TransformerSpec
-    from dtlib.models import GPT, next_token_loss
-    from dtlib.parallelism import DataParallel, tensor_parallel, vocab_parallel_cross_entropy
-    from dtlib.parallelism import pipeline as ours
-
-    group, rank, P = dist.group.WORLD, dist.get_rank(), dist.get_world_size()
-    spec = TransformerSpec("benchmark", **model_args)
-    generator = torch.Generator().manual_seed(0)
-    x, y = torch.randint(spec.vocab, (2, sequences, tokens), generator=generator)
-    last = rank == P - 1
-
-    def whole_step(model):
-        def step():
-            loss = next_token_loss(model(x[rank::P]), y[rank::P])
-            loss.backward()
-            return loss.item()
-
-        return step
-
-    def tensor_by_dtlib():
-        model = tensor_parallel(GPT(spec), group)
-
-        def step():
-            loss = vocab_parallel_cross_entropy(model(x), y, group)
-            loss.backward()
-            return loss.item()
-
-        return model, step
-
-    def tensor_by_torch():
-        columns, rows = native.ColwiseParallel, native.RowwiseParallel
-        plan = {f"blocks.*.attention.{name}": columns() for name in ("query", "key", "value")}
-        plan |= {f"blocks.*.feed_forward.{name}": columns() for name in ("gate", "up")}
-        plan |= {"blocks.*.attention.out": rows(), "blocks.*.feed_forward.down": rows()}
-        plan |= {"embedding": rows(input_layouts=Replicate())}
-        plan |= {"head": columns(output_layouts=Shard(-1), use_local_output=False)}
-        model = native.parallelize_module(GPT(spec), init_device_mesh("cpu", (P,)), plan)
-
-        def step():
-            with native.loss_parallel():
-                loss = cross_entropy(model(x).flatten(0, 1), y.flatten())
-                loss.backward()
-            return loss.to_local().item()
-
-        return model, step
-
-    def pipeline_by_dtlib(builder):
-        model = GPT(spec)
-        schedule, stages = builder(P, micro_batches), ours.stages_of(model, P)
-
-        def step():
-            return ours.run(schedule, stages, x, y, next_token_loss, group).loss
-
-        return model, step
-
-    def pipeline_by_torch(schedule):
-        model = GPT(spec)
-        stage = ours.stages_of(model, P)[rank]
-        part = pipelining.PipelineStage(stage, rank, P, torch.device("cpu"), group=group)
-        runner = schedule(part, micro_batches, loss_fn=next_token_loss)
-
-        def step():
-            losses = []
-            runner.step(*[x] * (rank == 0), **({"target": y, "losses": losses} if last else {}))
-            loss = torch.tensor(sum(losses).item() / micro_batches if last else 0.0)
-            dist.broadcast(loss, P - 1)
-            return loss.item()
-
-        return model, step
-
-    def data_by_dtlib():
-        model = GPT(spec)
-        return model, whole_step(DataParallel(model, group))
-
-    def data_by_torch():
-        model = GPT(spec)
-        return model, whole_step(DistributedDataParallel(model))
-
-    pairs = {
-        "data": (data_by_dtlib, data_by_torch),
-        "tensor": (tensor_by_dtlib, tensor_by_torch),
-        "GPipe": (
-            lambda: pipeline_by_dtlib(ours.gpipe),
-            lambda: pipeline_by_torch(pipelining.ScheduleGPipe),
-        ),
-        "1F1B": (
-            lambda: pipeline_by_dtlib(ours.one_f_one_b),
-            lambda: pipeline_by_torch(pipelining.Schedule1F1B),
-        ),
-    }
+    job = _job(model_args, sequences, tokens, micro_batches)
     times = {}
-    for name, makers in pairs.items():
-        both = dict(zip(("dtlib", "torch"), [make() for make in makers], strict=True))
-        losses = [step() for _, step in both.values()]
-        assert abs(losses[0] - losses[1]) < 1e-5 * losses[1], f"{name}: {losses}"
+    for name, makers in STRATEGIES.items():
+        both = {library: make(job) for library, make in makers.items()}
+        mine, theirs = (step() for _, step in both.values())
+        assert abs(mine - theirs) < 1e-5 * theirs, f"{name}: the losses are {mine} and {theirs}"
         for i in range(repetitions + 2):
-            for library in ("dtlib", "torch") if i % 2 else ("torch", "dtlib"):
+            for library in both if i % 2 else reversed(both):
                 model, step = both[library]
                 model.zero_grad()
                 dist.barrier()
                 start = time.perf_counter()
                 step()
                 seconds = time.perf_counter() - start
-                times.setdefault(f"{name}, {P} ranks, {library}", []).append(seconds)
+                times.setdefault(f"{name}, {job.P} ranks, {library}", []).append(seconds)
     return {label: series[2:] for label, series in times.items()}
+
+
+def _job(model_args, sequences, tokens, micro_batches):
+    """What all makers need: the model's spec, the batch, and where this rank stands."""
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.foundations import TransformerSpec
+
+    spec = TransformerSpec("benchmark", **model_args)
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randint(spec.vocab, (2, sequences, tokens), generator=generator)
+    rank, P = dist.get_rank(), dist.get_world_size()
+    where = {"group": dist.group.WORLD, "rank": rank, "P": P}
+    return SimpleNamespace(spec=spec, x=x, y=y, micro_batches=micro_batches, **where)
+
+
+def _stepping(loss_of):
+    """A step: the loss, its backward pass, and the loss as a number."""
+
+    def step():
+        loss = loss_of()
+        loss.backward()
+        return loss.item()
+
+    return step
+
+
+def data_by_dtlib(job):
+    from dtlib.models import GPT
+    from dtlib.parallelism import DataParallel
+
+    model = GPT(job.spec)
+    return model, _data_step(DataParallel(model, job.group), job)
+
+
+def data_by_torch(job):
+    from torch.nn.parallel import DistributedDataParallel
+
+    from dtlib.models import GPT
+
+    model = GPT(job.spec)
+    return model, _data_step(DistributedDataParallel(model), job)
+
+
+def _data_step(model, job):
+    from dtlib.models import next_token_loss
+
+    x, y = job.x[job.rank :: job.P], job.y[job.rank :: job.P]
+    return _stepping(lambda: next_token_loss(model(x), y))
+
+
+def tensor_by_dtlib(job):
+    from dtlib.models import GPT
+    from dtlib.parallelism import tensor_parallel, vocab_parallel_cross_entropy
+
+    model = tensor_parallel(GPT(job.spec), job.group)
+    return model, _stepping(lambda: vocab_parallel_cross_entropy(model(job.x), job.y, job.group))
+
+
+def tensor_by_torch(job):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor import parallel as native
+    from torch.nn.functional import cross_entropy
+
+    from dtlib.models import GPT
+
+    columns, rows = native.ColwiseParallel, native.RowwiseParallel
+    plan = {f"blocks.*.attention.{name}": columns() for name in ("query", "key", "value")}
+    plan |= {f"blocks.*.feed_forward.{name}": columns() for name in ("gate", "up")}
+    plan |= {"blocks.*.attention.out": rows(), "blocks.*.feed_forward.down": rows()}
+    plan |= {"embedding": rows(input_layouts=Replicate())}
+    plan |= {"head": columns(output_layouts=Shard(-1), use_local_output=False)}
+    model = native.parallelize_module(GPT(job.spec), init_device_mesh("cpu", (job.P,)), plan)
+
+    def step():
+        with native.loss_parallel():
+            loss = cross_entropy(model(job.x).flatten(0, 1), job.y.flatten())
+            loss.backward()
+        return loss.to_local().item()
+
+    return model, step
+
+
+def pipeline_by_dtlib(name, job):
+    from dtlib.models import GPT, next_token_loss
+    from dtlib.parallelism import pipeline
+
+    model = GPT(job.spec)
+    schedule = getattr(pipeline, name)(job.P, job.micro_batches)
+    stages = pipeline.stages_of(model, job.P)
+
+    def step():
+        return pipeline.run(schedule, stages, job.x, job.y, next_token_loss, job.group).loss
+
+    return model, step
+
+
+def pipeline_by_torch(name, job):
+    import torch
+    import torch.distributed as dist
+    from torch.distributed import pipelining
+
+    from dtlib.models import GPT, next_token_loss
+    from dtlib.parallelism.pipeline import stages_of
+
+    model, last = GPT(job.spec), job.rank == job.P - 1
+    own, cpu = stages_of(model, job.P)[job.rank], torch.device("cpu")
+    stage = pipelining.PipelineStage(own, job.rank, job.P, cpu, group=job.group)
+    runner = getattr(pipelining, name)(stage, job.micro_batches, loss_fn=next_token_loss)
+
+    def step():
+        losses = []
+        inputs = [job.x] if job.rank == 0 else []
+        runner.step(*inputs, **({"target": job.y, "losses": losses} if last else {}))
+        loss = torch.tensor(sum(losses).item() / job.micro_batches if last else 0.0)
+        dist.broadcast(loss, job.P - 1)  # dtlib's run gives the loss to every rank too
+        return loss.item()
+
+    return model, step
+
+
+STRATEGIES = {
+    "data": {"dtlib": data_by_dtlib, "torch": data_by_torch},
+    "tensor": {"dtlib": tensor_by_dtlib, "torch": tensor_by_torch},
+    "GPipe": {
+        "dtlib": partial(pipeline_by_dtlib, "gpipe"),
+        "torch": partial(pipeline_by_torch, "ScheduleGPipe"),
+    },
+    "1F1B": {
+        "dtlib": partial(pipeline_by_dtlib, "one_f_one_b"),
+        "torch": partial(pipeline_by_torch, "Schedule1F1B"),
+    },
+}
 
 
 def measure_part_four() -> None:
