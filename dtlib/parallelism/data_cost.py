@@ -71,7 +71,7 @@ def data_parallel_fastest_ranks(compute, n, alpha, beta):
 
 
 @formula(
-    symbol=r"T_\text{buckets}",
+    symbol=r"T_\text{overlapped}",
     unit="s",
     source="the recurrence of `overlapped_steps`, for equal buckets",
     conditions="equal buckets, ready at equal distances, reduced one after the other",
@@ -95,7 +95,7 @@ def bucketed_time(backward, comm, k, start_time):
 
 
 @formula(
-    symbol=r"k_\text{best}",
+    symbol=r"k_\text{buckets}",
     unit="",
     source="the derivative of the bucketed time by the number of buckets",
     conditions="as for the bucketed time, where the network is the slower of the two",
