@@ -138,7 +138,7 @@ def sparse_crossover_ranks(kept):
 @formula(
     symbol=r"E_\text{sum}",
     unit="",
-    source="Higham 2002, section 4.2",
+    source="Higham 1993",
     conditions="(P - 1) times the roundoff is below 1; any order; no overflow",
 )
 def summation_error_bound(roundoff, P, absolute_sum):
@@ -148,7 +148,7 @@ def summation_error_bound(roundoff, P, absolute_sum):
     a factor 1 + u, so that together they change it by at most (P-1)u / (1 - (P-1)u) of its size.
     Arguments: `roundoff`, the unit roundoff u of the format; `P` numbers; `absolute_sum`, the sum
     of their absolute values. Returns the same unit as the numbers.
-    Raises ZeroDivisionError where the bound ceases to exist. Source: Higham 2002, section 4.2.
+    Raises ZeroDivisionError where the bound ceases to exist. Source: Higham 1993.
 
     >>> summation_error_bound(roundoff=2**-8, P=8, absolute_sum=100)
     2.81...
