@@ -1,9 +1,16 @@
 """The model that every strategy parallelises, and how two runs of it are compared.
 
-It needs torch, so nothing else in the library imports it before it is asked for.
+Both need torch, which is imported when one of these names is first asked for.
 """
 
-from dtlib.models.equality import gradients, relative_errors, worst
-from dtlib.models.gpt import GPT, Block, next_token_loss
+from dtlib.lazy import on_demand
 
 __all__ = ["GPT", "Block", "gradients", "next_token_loss", "relative_errors", "worst"]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "equality": ("gradients", "relative_errors", "worst"),
+        "gpt": ("GPT", "Block", "next_token_loss"),
+    },
+)

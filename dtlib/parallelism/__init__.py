@@ -3,8 +3,7 @@
 What needs torch is imported when it is first asked for: formulas and estimates do without.
 """
 
-from importlib import import_module
-
+from dtlib.lazy import on_demand
 from dtlib.parallelism.cost import (
     activation_message_bytes,
     exposed_time,
@@ -192,9 +191,4 @@ __all__ = [
     "zigzag_causal_steps",
 ]
 
-
-def __getattr__(name: str):
-    for module, names in _NEEDS_TORCH.items():
-        if name in names:
-            return getattr(import_module(f"dtlib.parallelism.{module}"), name)
-    raise AttributeError(f"module 'dtlib.parallelism' has no attribute {name!r}")
+__getattr__ = on_demand(__name__, _NEEDS_TORCH)

@@ -5,8 +5,7 @@ The nouns stand in `schedule`; builders in `builders` and `v_shaped`; then `chec
 imported when it is first asked for.
 """
 
-from importlib import import_module
-
+from dtlib.lazy import on_demand
 from dtlib.parallelism.pipeline.builders import gpipe, interleaved, one_f_one_b, zero_bubble
 from dtlib.parallelism.pipeline.check import PipelineError, check_schedule
 from dtlib.parallelism.pipeline.cost import (
@@ -56,9 +55,4 @@ __all__ = [
 
 _NEEDS_TORCH = {"execute": ("PipelineRun", "run"), "stages": ("GPTStage", "stages_of")}
 
-
-def __getattr__(name: str):
-    for module, names in _NEEDS_TORCH.items():
-        if name in names:
-            return getattr(import_module(f"dtlib.parallelism.pipeline.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_demand(__name__, _NEEDS_TORCH)
