@@ -34,7 +34,7 @@ class Adjoint:
     Arguments: ``name`` of a function of `dtlib.parallelism.adjoint`; ``forward`` and ``backward``,
     what it sends; ``transpose``, the name of the function that the backward pass is; ``before`` and
     ``after``, placements of what goes in and of what comes out; ``convention``, which loss it
-    belongs to; ``used_by``.
+    belongs to.
     """
 
     name: str
@@ -44,7 +44,6 @@ class Adjoint:
     before: str
     after: str
     convention: str
-    used_by: str
 
     def __call__(self, x, group, **arguments):
         """The operator itself."""
@@ -55,16 +54,15 @@ class Adjoints(dict):
     """The lines by name; shown as a table."""
 
     def table(self) -> Table:
-        columns = ("operator", "forwards", "backwards", "transpose", "before", "after")
+        columns = ("operator", "its transpose", "sends / sends back", "before → after", "loss")
         rows = tuple(
             (
-                *(f"`{line.name}`", line.forward, line.backward, f"`{line.transpose}`"),
-                *(line.before, line.after, line.convention, line.used_by),
+                *(f"`{line.name}`", f"`{line.transpose}`", f"{line.forward} / {line.backward}"),
+                *(f"{line.before} → {line.after}", line.convention),
             )
             for line in self.values()
         )
-        title = "Operators and their transposes"
-        return Table(title, (*columns, "loss", "used by"), rows)
+        return Table("Operators and their transposes", columns, rows)
 
     def _repr_markdown_(self) -> str:
         return self.table()._repr_markdown_()
@@ -84,23 +82,12 @@ reduce_scatter | reduce-scatter | all-gather     | all_gather     | partial    |
 all_to_all     | all-to-all     | all-to-all     | all_to_all     | sharded    | sharded
 shift          | send on        | send back      | shift          | sharded    | sharded
 """
-_USED_BY = {
-    "copy_to_ranks": "in front of column-parallel layers",
-    "sum_over_ranks": "behind row-parallel layers",
-    "own_slice": "into a region that is split",
-    "gather_slices": "out of a region that is split",
-    "all_reduce": "statistics in every rank's loss",
-    "all_gather": "ZeRO-3, sequence and context parallelism",
-    "reduce_scatter": "sequence parallelism",
-    "all_to_all": "experts, split heads",
-    "shift": "ring attention",
-}
 
 
 def _line(text: str) -> Adjoint:
     name, forward, backward, transpose, before, after = map(str.strip, text.split("|"))
     loss = "replicated" if REPLICATED in (before, after) else "partitioned"
-    return Adjoint(name, forward, backward, transpose, before, after, loss, _USED_BY[name])
+    return Adjoint(name, forward, backward, transpose, before, after, loss)
 
 
 ADJOINTS = Adjoints((line.name, line) for line in map(_line, _OPERATORS.strip().splitlines()))
