@@ -158,14 +158,19 @@ def events(answer: Any) -> str:
 
 def _step_time(forward, backward, costs):
     k, free, alone, first = len(costs), 0, 0, 0
-    slowest = max(f + b for f, b in zip(forward, backward, strict=True))
+    ends = [f + b for f, b in zip(forward, backward, strict=True)]
+    slowest, last, both, one = max(ends), ends.index(max(ends)), 0, 0
     for i, cost in enumerate(costs):
         at = [f + b * (i + 1) / k for f, b in zip(forward, backward, strict=True)]
         free, first = max(free, max(at)) + cost, max(first, at[0]) + cost
+        one = max(one, at[last]) + cost
+        both = max(both, max(forward) + max(backward) * (i + 1) / k) + cost
         alone = max(alone, max(at) + cost)
     return free, [
         (slowest + sum(costs), "a bucket need not wait for the end of the backward pass"),
         (alone, "the network has one all-reduce at a time: the one before must be over"),
+        (one, "a bucket waits for its last rank, which need not be the one that ends last"),
+        (both, "the longest forward and the slowest backward pass may be those of two ranks"),
         (first, "a bucket waits for the last of all ranks, not for rank 0"),
     ]
 

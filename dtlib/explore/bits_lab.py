@@ -63,6 +63,7 @@ class BitsLab(Widget):
         kind, exact = FORMATS[now["kind"]], math.fsum(numbers)
         got = summed(numbers, ORDERS[now["order"]], kind)
         size = math.fsum(map(abs, numbers))
+        # P + 1: before it is added, each number is rounded to the format
         bound = summation_error_bound(unit_roundoff(kind), now["P"] + 1, size) / abs(exact)
         return {"error": abs(got - exact) / abs(exact), "bound": bound} | now
 

@@ -128,7 +128,7 @@ from dtlib.foundations.prefetcher import (
 from dtlib.foundations.published import published_models
 from dtlib.foundations.roofline import (
     arithmetic_intensity,
-    bucketed_step_time,
+    bucketed_time,
     headroom,
     overlapped_time,
     ridge_intensity,
@@ -263,7 +263,7 @@ __all__ = [
     "border_intensity",
     "boundary_time",
     "break_even_time",
-    "bucketed_step_time",
+    "bucketed_time",
     "busy_fraction_bound",
     "cache_fill_time",
     "cache_lasting_time",

@@ -143,21 +143,23 @@ def overlapped_time(computing, comm, overlap_share):
     symbol=r"T_\text{buckets}",
     unit="s",
     source="two machines in a row with equal jobs (Johnson 1954)",
-    conditions="k equal buckets, the backward pass twice as long as the forward pass, no latency, "
-    "and a network that takes nothing from the arithmetic",
+    conditions="k equal buckets, ready at equal distances, reduced one after the other by a "
+    "network that takes nothing from the arithmetic",
 )
-def bucketed_step_time(computing, comm, k):
-    """A data-parallel step whose gradients travel in buckets while the backward pass goes on.
+def bucketed_time(backward, comm, k, start_time):
+    """Backward pass and all-reduce, when each of `k` buckets travels as soon as it is ready.
 
-    Equation: a third of the computing, then whichever ends last: the whole backward pass and
-    one more bucket, or the first bucket's share of it and the whole traffic.
-    Arguments: `computing` seconds of the forward and backward pass, `comm` seconds of traffic,
-    `k` buckets. Returns seconds. Raises ZeroDivisionError for no bucket.
+    Equation: either the network keeps up, and one bucket is left when the backward pass ends; or
+    it is never idle from the first bucket on. The longer of the two.
+    Arguments: `backward` seconds; `comm` seconds of one all-reduce of everything, without its
+    start; `k` buckets; `start_time` seconds that starting each all-reduce costs.
+    Returns seconds from the beginning of the backward pass to the last sum.
+    Raises ZeroDivisionError for no bucket.
     Source: the makespan of two machines in a row with equal jobs (Johnson 1954).
 
-    >>> bucketed_step_time(computing=3, comm=2, k=1)
-    5.0
-    >>> bucketed_step_time(computing=3, comm=2, k=4)
-    3.5
+    >>> bucketed_time(backward=80, comm=100, k=1, start_time=0)
+    180.0
+    >>> bucketed_time(backward=80, comm=100, k=100, start_time=0)
+    100.8
     """
-    return computing / 3 + maximum(2 * computing / 3 + comm / k, 2 * computing / 3 / k + comm)
+    return maximum(backward + comm / k + start_time, backward / k + comm + k * start_time)

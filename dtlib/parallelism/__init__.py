@@ -19,7 +19,6 @@ from dtlib.parallelism.cost import (
 )
 from dtlib.parallelism.data_cost import (
     best_bucket_count,
-    bucketed_time,
     data_parallel_fastest_ranks,
     data_parallel_step_time,
     evenly_divided_time,
@@ -138,7 +137,6 @@ __all__ = [
     "axis_groups",
     "balanced_by_bias",
     "best_bucket_count",
-    "bucketed_time",
     "busiest_expert_time",
     "causal_work",
     "contiguous_causal_steps",

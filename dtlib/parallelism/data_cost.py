@@ -71,33 +71,9 @@ def data_parallel_fastest_ranks(compute, n, alpha, beta):
 
 
 @formula(
-    symbol=r"T_\text{overlapped}",
-    unit="s",
-    source="the recurrence of `overlapped_steps`, for equal buckets",
-    conditions="equal buckets, ready at equal distances, reduced one after the other",
-)
-def bucketed_time(backward, comm, k, start_time):
-    """Backward pass and all-reduce, when each of `k` buckets travels as soon as it is ready.
-
-    Equation: either the network keeps up, and one bucket is left when the backward pass ends; or
-    it is never idle from the first bucket on. The longer of the two.
-    Arguments: `backward` seconds; `comm` seconds of one all-reduce of everything, without its
-    start; `k` buckets; `start_time` seconds that each further all-reduce costs.
-    Returns seconds from the first gradient's work to the last sum.
-    Raises ZeroDivisionError for no bucket. Source: the recurrence, for equal buckets.
-
-    >>> bucketed_time(backward=80, comm=100, k=1, start_time=0)
-    180.0
-    >>> bucketed_time(backward=80, comm=100, k=100, start_time=0)
-    100.8
-    """
-    return maximum(backward + comm / k + start_time, backward / k + comm + k * start_time)
-
-
-@formula(
     symbol=r"k_\text{buckets}",
     unit="",
-    source="the derivative of the bucketed time by the number of buckets",
+    source="the derivative of `bucketed_time` by the number of buckets",
     conditions="as for the bucketed time, where the network is the slower of the two",
 )
 def best_bucket_count(backward, start_time):

@@ -25,6 +25,10 @@ def step_time(forward, backward, costs, *, slip=""):
     for i, cost in enumerate(costs):
         at = [f + b * (i + 1) / k for f, b in zip(forward, backward, strict=True)]
         ready = at[0] if slip == "rank 0" else max(at)
+        if slip == "last":
+            ready = max(zip(forward, backward, at, strict=True), key=lambda r: r[0] + r[1])[2]
+        if slip == "both":
+            ready = max(forward) + max(backward) * (i + 1) / k
         if slip == "end":
             ready = max(f + b for f, b in zip(forward, backward, strict=True))
         free = max(free, ready + cost) if slip == "alone" else max(free, ready) + cost
@@ -133,6 +137,8 @@ CASES = {
         wrong=[
             (slipping("rank 0"), "not for rank 0"),
             (slipping("end"), "need not wait for the end"),
+            (slipping("last"), "need not be the one that ends last"),
+            (slipping("both"), "may be those of two ranks"),
             (slipping("alone"), "one all-reduce at a time"),
             (lambda forward, backward, costs: 1e9, "too late"),
             (simulate_step, "must be a number"),

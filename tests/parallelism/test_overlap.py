@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtlib.foundations import us
+from dtlib.foundations import bucketed_time, us
 from dtlib.parallelism import (
     best_bucket_count,
-    bucketed_time,
     overlapped_steps,
     share_sizes,
     simulate_step,
