@@ -180,11 +180,15 @@ def statistics_of_a_norm(answer: Any) -> str:
     )
     number(
         ratio,
-        4096,
+        1024,
         "the ratio",
-        mistakes={2000: "no rounding: divide", 2048: "both all-reduces of the layer"},
+        mistakes={
+            4096: "count both in the same way: one buffer each, and neither out and back",
+            2048: "one of the two sums, and two bytes to a number",
+            1 / 1024: "the sum over the statistics, not the other way round",
+        },
     )
-    return "two numbers a token against two rows of the width"
+    return "two numbers a token against one row of the width"
 
 
 @grader("ex-fused-projections")

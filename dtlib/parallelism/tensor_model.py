@@ -57,10 +57,11 @@ class TensorParallelBlock(nn.Module):
 
     def forward(self, x_bsh: torch.Tensor, positions: torch.Tensor | None = None):
         """`positions` are those of all tokens, also where x has only some of them."""
-        x_bsh = x_bsh + self.attention(self._entered(self.attention_norm(x_bsh)), positions)
-        return x_bsh + self.feed_forward(self._entered(self.feed_forward_norm(x_bsh)))
+        x_bsh = x_bsh + self.attention(self.enter(self.attention_norm(x_bsh)), positions)
+        return x_bsh + self.feed_forward(self.enter(self.feed_forward_norm(x_bsh)))
 
-    def _entered(self, x_bsh):
+    def enter(self, x_bsh: torch.Tensor) -> torch.Tensor:
+        """From the stream to all tokens, for work that the ranks divide: once for each half."""
         return enter(x_bsh, self.group, self.sequence_parallel)
 
 

@@ -128,9 +128,9 @@ CASES = {
         secret=[PAYLOAD, 1.75 * PAYLOAD, 0.0658],
     ),
     "ex-statistics-of-a-norm": Case(
-        (65536, 4096),
-        [((32768, 4096), "a mean and a variance"), ((65536, 2000), "no rounding")],
-        secret=[65536, 4096],
+        (65536, 1024),
+        [((32768, 1024), "a mean and a variance"), ((65536, 4096), "in the same way")],
+        secret=[65536, 1024],
     ),
     "ex-fused-projections": Case(
         shard,

@@ -119,7 +119,7 @@ def test_a_divided_block_has_the_same_input_gradient(ranks, spec, sequence_paral
 
 def forget_f(block):
     """Sabotage: the input goes to the ranks' matrices as it is."""
-    block._entered = lambda x: x
+    block.enter = lambda x: x
 
 
 def add_under_autograd(block):
