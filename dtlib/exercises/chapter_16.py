@@ -7,8 +7,8 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from dtlib.exercises.engine import grader
-from dtlib.exercises.judge import call, function, items, number, real, whole
-from dtlib.exercises.pipelines import built, unaided
+from dtlib.exercises.judge import call, function, items, number, real, unaided, whole
+from dtlib.exercises.pipelines import built
 from dtlib.exercises.verdict import NotYet
 from dtlib.parallelism.pipeline import interleaved, one_f_one_b, simulate
 
@@ -179,7 +179,7 @@ def right_the_warm_up(answer: Any) -> str:
     function(answer, "my_1f1b(p, m)")
     for p, m in ((1, 3), (2, 2), (3, 8), (4, 2), (4, 4), (4, 8), (8, 16)):
         where = f"p = {p}, m = {m}"
-        with unaided(one_f_one_b):
+        with unaided(one_f_one_b, write="the rows"):
             schedule = built(answer, where, p, m, ranks=p, batches=m, stages=p)
         timeline = simulate(schedule)
         if timeline.makespan > 3 * (m + p - 1):
@@ -198,7 +198,7 @@ def shorter_stairs(answer: Any) -> str:
     function(answer, "my_interleaved(p, m, v)")
     for p, m, v in ((2, 2, 2), (2, 4, 3), (4, 4, 2), (4, 8, 2), (4, 8, 4), (8, 16, 2)):
         where = f"p = {p}, m = {m}, v = {v}"
-        with unaided(interleaved):
+        with unaided(interleaved, write="the rows"):
             schedule = built(answer, where, p, m, v, ranks=p, batches=m, stages=p * v)
         for rank in range(p):
             if schedule.stages_of(rank) != list(range(rank, p * v, p)):

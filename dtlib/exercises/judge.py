@@ -2,7 +2,9 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -141,6 +143,38 @@ def call(answer: Callable, *args: Any, passing: tuple[type[Exception], ...] = ()
     if result is None or result is Ellipsis:
         raise NotYet("the function returns nothing yet")
     return result
+
+
+@contextmanager
+def unaided(*library: Callable | str, write: str) -> Iterator[None]:
+    """Refuse an answer that calls, under any name, what the library has of the thing asked for.
+
+    Arguments: ``library``, functions, or names of modules, whose every function is meant;
+    ``write``, what the reader should write instead.
+
+    >>> with unaided(number, write="the lines"):
+    ...     number(35.2, 35.0, "T", "ms")
+    Traceback (most recent call last):
+    ...
+    dtlib.exercises.verdict.NotYet: that is the library's own number: write the lines yourself
+    """
+    codes = {f.__code__: f.__name__ for f in library if not isinstance(f, str)}
+    called, before = [], sys.getprofile()
+
+    def watch(frame, event, argument):
+        if event == "call":
+            if frame.f_code in codes:
+                called.append(codes[frame.f_code])
+            elif frame.f_globals.get("__name__") in library:
+                called.append(frame.f_code.co_name)
+
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+    if called:
+        raise NotYet(f"that is the library's own {called[0]}: write {write} yourself")
 
 
 def formula(

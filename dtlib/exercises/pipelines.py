@@ -1,8 +1,6 @@
-"""Judges of a reader's pipeline: built without the library's builder, legal, of the right size."""
+"""The judge of a reader's pipeline: legal, and of the right size."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from dtlib.exercises.judge import call
 from dtlib.exercises.verdict import NotYet
@@ -34,20 +32,3 @@ def built(
         headline = str(error).splitlines()[0]
         raise NotYet(f"{where}: {headline}: {error.problems[0]}"[:290]) from None
     return schedule
-
-
-@contextmanager
-def unaided(library: Callable) -> Iterator[None]:
-    """Refuse an answer that calls, under any name, the library's function that is asked for."""
-    called, before = [], sys.getprofile()
-
-    def watch(frame, event, argument):
-        called.append(frame.f_code is library.__code__)
-
-    sys.setprofile(watch)
-    try:
-        yield
-    finally:
-        sys.setprofile(before)
-    if any(called):
-        raise NotYet(f"that is the library's own {library.__name__}: write the rows yourself")
