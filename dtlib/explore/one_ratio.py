@@ -29,7 +29,7 @@ TASK = Task(
     "at 2,500 FLOP/B or more.",
     "hidden >= 5 and rho >= 2500 and published > 0",
     {"rho": 2500, "model": 3},
-    "Tensor parallelism is the first to show: on 8 ranks it needs the most of its length.",
+    "Here tensor parallelism is the first to show: on 8 ranks it needs the most of its length.",
 )
 
 

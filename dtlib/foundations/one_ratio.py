@@ -232,7 +232,7 @@ HIDING: dict[str, Border] = {
     "pipeline": Border("pipeline", "width x layers of a stage", pipeline_parallel_extent),
     "context": Border(
         "context",
-        "a rank's tokens of one sequence, 8 key heads of 64",
+        "a rank's tokens of one sequence, 8 key heads for 64",
         context_parallel_tokens,
         {"kv_heads": 8, "heads": 64},
     ),
@@ -272,7 +272,7 @@ def one_ratio_table(gpu: str = "h100-sxm") -> Table:
         (
             border.strategy,
             border.length,
-            f"{format_quantity(border.factor(), '', 2)} ρ",
+            f"{format_quantity(round(border.factor(), 6), '', 2)} ρ",
             *(f"{border.least(rho):,.0f}" for rho in ratios.values()),
         )
         for border in HIDING.values()

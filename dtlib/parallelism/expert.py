@@ -94,6 +94,7 @@ def combine(done: torch.Tensor, gate_tk: torch.Tensor, plan: Plan, group) -> tor
 class MoELayer(nn.Module):
     """A mixture of experts, spread over a group: every rank has the router and E/P of the experts.
 
+    Equation: y = sum over the chosen of g_i E_i(x), by `dispatch`, this rank's experts, `combine`.
     Arguments: `mixture`, a `MixtureOfExperts` with all experts, of which this rank keeps its own;
     `group`; `capacity_factor`, places for each copy that is due to an expert, None to drop nothing;
     `gate` and `renormalise` as of `route`; `balancer`, a `BiasBalancer`.
@@ -103,11 +104,10 @@ class MoELayer(nn.Module):
     Source: Lepikhin et al. 2021 (GShard); Gale et al. 2023 for dropping nothing.
     """
 
-    def __init__(self, mixture: nn.Module, group=None, *, capacity_factor: float | None = None,
+    def __init__(self, mixture: nn.Module, group, *, capacity_factor: float | None = None,
                  balancer: BiasBalancer | None = None, **options):  # fmt: skip
         super().__init__()
-        self.group = group if group is not None else dist.group.WORLD
-        self.total = len(mixture.experts)
+        self.group, self.total = group, len(mixture.experts)
         own = experts_per_rank(self.total, self.group)
         require(capacity_factor is None or capacity_factor > 0, "MoELayer", "capacity_factor",
                 capacity_factor, "positive, or None to drop nothing")  # fmt: skip
@@ -139,8 +139,11 @@ class MoELayer(nn.Module):
         return capacity_plan(expert_tk, self.total, capacity, self.group)
 
 
-def expert_parallel(model: nn.Module, group=None, **options) -> nn.Module:
-    """Replace every mixture of experts in the model by a `MoELayer` of the group, in place."""
+def expert_parallel(model: nn.Module, group, **options) -> nn.Module:
+    """Replace every mixture of experts in the model by a `MoELayer` of the group, in place.
+
+    `options` are those of `MoELayer`. Returns the model; raises ValueError as `MoELayer`.
+    """
     from dtlib.models.gpt import MixtureOfExperts
 
     for module in list(model.modules()):

@@ -47,7 +47,7 @@ def padded_routed_bytes(tokens_per_rank, chosen, hidden, ep, element_bytes, capa
 
 
 @formula(
-    symbol=r"C",
+    symbol=r"C_\text{expert}",
     unit="",
     source="Lepikhin et al. 2021; Fedus et al. 2022",
     conditions="the tokens of one rank, or of whatever is counted together",

@@ -16,7 +16,10 @@ from dtlib.foundations.require import require, require_count
 
 @dataclass(frozen=True)
 class Filled:
-    """What a capacity does to loads: `dropped`, a share of the copies; `wasted`, of the places."""
+    """What a `capacity`, in places, does to loads.
+
+    `dropped` is a share of the copies, `wasted` one of the places, `busiest` a load over the mean.
+    """
 
     capacity: int
     dropped: float
@@ -54,7 +57,9 @@ def expert_loads(tokens: int, experts: int, k: int, skew: float = 0, seed: int =
 
 
 def fill_experts(load, capacity_factor: float) -> Filled:
-    """Put these loads into places of one size for all experts.
+    """Put these loads into equally many places at every expert: c times the mean, rounded up.
+
+    Raises ValueError for a capacity factor that is not positive.
 
     >>> fill_experts([6, 2], capacity_factor=1.25)
     Filled(capacity=5, dropped=0.125, wasted=0.3, busiest=1.5)

@@ -5,7 +5,7 @@ Nothing here needs torch; `axis_groups` says who talks to whom, and a process gr
 
 from math import prod
 
-from dtlib.foundations.require import require_count
+from dtlib.foundations.require import require, require_count
 
 
 def axis_groups(**sizes: int) -> dict[str, list[list[int]]]:
@@ -31,11 +31,13 @@ def axis_groups(**sizes: int) -> dict[str, list[list[int]]]:
 
 
 def groups_of(rank: int, **sizes: int) -> dict[str, list[int]]:
-    """The group of one rank along each axis.
+    """The group of one rank along each axis. Raises ValueError for a rank outside of the grid.
 
     >>> groups_of(13, dp=2, ep=8, tp=4)
     {'dp': [13, 45], 'ep': [1, 5, 9, 13, 17, 21, 25, 29], 'tp': [12, 13, 14, 15]}
     """
+    world = prod(sizes.values())
+    require(0 <= rank < world, "groups_of", "rank", rank, f"from 0 to {world - 1}")
     return {
         name: next(group for group in groups if rank in group)
         for name, groups in axis_groups(**sizes).items()
@@ -48,8 +50,6 @@ def make_groups(**sizes: int) -> dict:
     Raises ValueError when the sizes do not multiply to the number of ranks.
     """
     import torch.distributed as dist
-
-    from dtlib.foundations.require import require
 
     world, ranks = dist.get_world_size(), prod(sizes.values())
     require(ranks == world, "make_groups", "the number of ranks", ranks, f"{world}, the world size")

@@ -92,6 +92,7 @@ CASES = {
         solution=(CHANCE, OVER / 16, 21),
         wrong=[
             ((sum(LAW[20:]), OVER / 16, 21), "does not overflow"),
+            ((100 * CHANCE, OVER / 16, 21), "between 0 and 1"),
             ((CHANCE, CHANCE, 21), "the chance again"),
             ((CHANCE, OVER, 21), "on average"),
             ((CHANCE, OVER / 16, 20), "too small"),
@@ -140,7 +141,7 @@ CASES = {
     ),
     "ex-groups-of-rank-13": Case(
         solution=GROUPS,
-        also_right=[GROUPS | {"dp": [45, 13]}],
+        also_right=[GROUPS | {"dp": [45, 13]}, GROUPS | {"tp": {12, 13, 14, 15}}],
         wrong=[
             (GROUPS | {"tp": [13, 14, 15, 16]}, "tp: 4 ranks, but"),
             (GROUPS | {"ep": list(range(8))}, "in its own group"),

@@ -133,6 +133,6 @@ def test_the_task_is_noticed_for_a_published_model_and_not_for_lengths_of_ones_o
     slider.fill(str(values.index(2500)))
     assert "Done." not in group.inner_text()
     group.get_by_role("button", name="mixtral-8x22b").click()
-    assert "Done. Tensor parallelism is the first" in group.inner_text()
+    assert "Done. Here tensor parallelism is the first" in group.inner_text()
     group.get_by_role("slider", name="data: tokens").press("ArrowRight")
     assert "Done." not in group.inner_text()

@@ -65,7 +65,7 @@ def on_a_rank(build, data, dtype, sabotage="", **options):
     rank, P = dist.get_rank(), dist.get_world_size()
     x, y = (part.chunk(P)[rank].clone() for part in data(dtype))
     x.requires_grad_()
-    layer = expert.MoELayer(build(dtype, **options))
+    layer = expert.MoELayer(build(dtype, **options), dist.group.WORLD)
     original = expert.combine
     if sabotage == "permutation":
         expert.combine = lambda done, gate, plan, group: original(
@@ -199,7 +199,7 @@ def padded(build, data):
     grads = []
     for factor in (None, 8.0):
         layer, own = (
-            MoELayer(build(torch.float64), capacity_factor=factor),
+            MoELayer(build(torch.float64), dist.group.WORLD, capacity_factor=factor),
             x.clone().requires_grad_(),
         )
         out = layer(own)
@@ -220,7 +220,7 @@ def counted_bytes(build, factor):
 
     from dtlib.parallelism import MoELayer, counted
 
-    layer = MoELayer(build(torch.float32), capacity_factor=factor)
+    layer = MoELayer(build(torch.float32), dist.group.WORLD, capacity_factor=factor)
     x = torch.randn(16, 12, generator=torch.Generator().manual_seed(dist.get_rank()))
     x.requires_grad_()
     with counted(dist.group.WORLD) as log:
@@ -249,7 +249,8 @@ def test_dropless_bytes_are_the_rows_of_the_plan_and_the_counts(four):
 
 
 MESSAGES = [
-    (lambda m: m.MoELayer(mixture(torch.float32), capacity_factor=0), "capacity_factor is 0"),
+    (lambda m: m.MoELayer(mixture(torch.float32), m.dist.group.WORLD, capacity_factor=0),
+     "capacity_factor is 0"),
     (lambda m: m.experts_per_rank(6, m.dist.group.WORLD), "a divisor of experts, which is 6"),
     (lambda m: m.capacity_plan(torch.zeros(2, 1, dtype=torch.int64), 8, 0, m.dist.group.WORLD),
      "capacity is 0, but must be a whole number of at least 1"),

@@ -182,6 +182,7 @@ def test_groups_of_every_axis_cover_every_rank_once(sizes):
         (lambda: Router(4, 2, 3), "k is 3"),
         (lambda: expert_choice(random(3, 2), 4), "capacity is 4, but must be at most"),
         (lambda: BiasBalancer(4, gamma=0), "gamma is 0, but must be positive"),
+        (lambda: groups_of(4, dp=2, tp=2), "rank is 4, but must be from 0 to 3"),
         (lambda: fill_experts([1, 2], 0), "capacity_factor is 0"),
         (lambda: axis_groups(dp=0), "dp is 0"),
     ],
