@@ -193,6 +193,29 @@ def test_the_measured_timeline_has_every_action_in_the_order_of_its_row(results)
         assert ranks[0][4].peak_activations == simulate(schedule).peak_activations
 
 
+def test_a_run_leaves_nothing_behind(pools):
+    """A message's handle that outlives its process group ends the process with an error."""
+
+    def step():
+        import gc
+
+        import torch.distributed as dist
+
+        from dtlib.models import GPT, next_token_loss
+        from dtlib.parallelism.pipeline import execute, gpipe, post, run, stages_of
+
+        gc.collect()
+        gc.disable()
+        try:
+            run(gpipe(2, M), stages_of(GPT(SPEC), 2), *batch(), next_token_loss, dist.group.WORLD)
+            kinds = (execute._Worker, post.Post, dist.Work)
+            return [type(x).__name__ for x in gc.get_objects() if isinstance(x, kinds)]
+        finally:
+            gc.enable()
+
+    assert pools[2].run(step) == [[], []]
+
+
 def test_uneven_stages_and_micro_batches_of_different_sizes(pools):
     def step():
         import torch.distributed as dist

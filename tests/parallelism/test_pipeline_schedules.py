@@ -267,6 +267,16 @@ def test_an_inverted_warm_up_deadlocks_and_the_error_goes_round_the_circle():
     assert "!0BW0" in str(caught.value) and "!1F1" in str(caught.value)
 
 
+def test_the_grid_of_an_error_shows_the_columns_around_the_fault():
+    schedule = one_f_one_b(4, 64)
+    row = schedule.rows[2]
+    with pytest.raises(PipelineError) as caught:
+        check_schedule(schedule.with_row(2, (*row[:90], row[90], *row[90:])))
+    grid = str(caught.value).splitlines()[-4:]
+    assert "!" in grid[2] and all(len(line) < 110 for line in grid)
+    assert all("| ..." in line and line.endswith("...") for line in grid)
+
+
 def test_a_backward_pass_before_its_own_forward_pass_is_named():
     with pytest.raises(PipelineError, match="rank 1 has 1BW0 before 1F0, which it needs"):
         check_schedule(PipelineSchedule(["0F0 0BW0", "1BW0 1F0"], m=1))

@@ -10,13 +10,13 @@
 The error prints the grid of ranks and steps, with ``!`` where it goes wrong.
 """
 
-from collections.abc import Container
+from collections.abc import Collection
 
 from dtlib.parallelism.pipeline.play import Played, play
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
 
 SHOWN = 6
-WIDEST = 120
+WIDEST = 84
 
 
 class PipelineError(ValueError):
@@ -27,7 +27,7 @@ class PipelineError(ValueError):
         lines = [f"  {problem}" for problem in problems[:SHOWN]]
         if len(problems) > SHOWN:
             lines.append(f"  ... and {len(problems) - SHOWN} more")
-        text = [f"{schedule.name} {headline}", *lines, grid(schedule, self.where)]
+        text = [f"{schedule.name} {headline}", *lines, grid(schedule, self.where, WIDEST)]
         super().__init__("\n".join(text))
 
     def _render_traceback_(self) -> list[str]:
@@ -57,12 +57,17 @@ def check_schedule(schedule: PipelineSchedule) -> None:
     check_progress(schedule, play(schedule, lambda step: 1))
 
 
-def grid(schedule: PipelineSchedule, faults: Container[tuple[int, int]] = ()) -> str:
+def grid(
+    schedule: PipelineSchedule,
+    faults: Collection[tuple[int, int]] = (),
+    widest: int | None = None,
+) -> str:
     """The rows as text, a column for each step in time, every entry one step long.
 
-    ``faults`` are (rank, entry of the row) to be marked; where the grid would be too wide, the
-    columns around the first of them are shown. A rank that waits for ever shows what it never does
-    from the step on at which everything stands still.
+    ``faults`` are (rank, entry of the row) to be marked; where the grid would be wider than
+    ``widest`` letters (None: any width will do), the columns around the first of them are shown.
+    A rank that waits for ever shows what it never does from the step on at which everything
+    stands still.
 
     >>> from dtlib.parallelism.pipeline import gpipe
     >>> print(grid(gpipe(2, 2)))
@@ -77,7 +82,9 @@ def grid(schedule: PipelineSchedule, faults: Container[tuple[int, int]] = ()) ->
             mark = "!" if (rank, at) in faults else ""
             cells[rank][column] = mark + str(schedule.rows[rank][at])
     width = max((len(cell) for row in cells for cell in row), default=0) + 2
-    first, last, before, after = _window(ends, width, [begins[r][at] for r, at in faults])
+    first, last, before, after = _window(
+        ends, widest // width if widest else ends, [begins[r][at] for r, at in faults]
+    )
     return "\n".join(
         (
             f"rank {rank} | {before}" + "".join(cell.ljust(width) for cell in row[first:last])
@@ -97,12 +104,11 @@ def _columns(schedule: PipelineSchedule) -> list[list[int]]:
     return begins
 
 
-def _window(columns: int, width: int, faults: list[int]) -> tuple[int, int, str, str]:
+def _window(columns: int, most: int, faults: list[int]) -> tuple[int, int, str, str]:
     """Which columns to show, and what stands for those left out before and after."""
-    most = WIDEST // width
-    if not faults or columns <= most:
+    if columns <= most:
         return 0, columns, "", ""
-    first = max(0, min(min(faults) - most // 2, columns - most))
+    first = max(0, min(min(faults, default=0) - most // 2, columns - most))
     last = first + most
     return first, last, "... " * (first > 0), " ..." * (last < columns)
 

@@ -91,15 +91,8 @@ class _Worker:
         self.put_off: dict[tuple, list] = {}  # weight gradients, from B to W
         self.losses: dict[int, float] = {}
         self.input_gradients: dict[int, torch.Tensor] = {}
-        some = next(self.stages[s] for s in self.stages)
-        self.like = next(some.parameters())
-
-    def memory_for(self, micro_batch: int) -> torch.Tensor:
-        """Memory for what one stage hands to the next."""
-        x = self.inputs[micro_batch]
-        stage = next(iter(self.stages.values()))
-        shape = stage.boundary(x) if hasattr(stage, "boundary") else x.shape
-        return torch.empty(shape, dtype=self.like.dtype, device=self.like.device)
+        self.like = next(p for stage in stages.values() for p in stage.parameters())
+        self.memory_for = _memory(next(iter(stages.values())), inputs, self.like)
 
     def do(self, action: Action) -> None:
         kind, s, i = action
@@ -173,6 +166,17 @@ def _own_stages(schedule: PipelineSchedule, rank: int, stages) -> dict[int, torc
     if missing:
         raise ValueError(f"stages must have those of rank {rank}; missing are {missing}")
     return {s: stages[s] for s in schedule.stages_of(rank)}
+
+
+def _memory(stage: torch.nn.Module, inputs: list, like: torch.Tensor) -> Callable:
+    """For a micro-batch, memory for what one stage hands to the next; a function of its number."""
+
+    def memory_for(micro_batch: int) -> torch.Tensor:
+        x = inputs[micro_batch]
+        shape = stage.boundary(x) if hasattr(stage, "boundary") else x.shape
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+
+    return memory_for
 
 
 def _parts(name: str, batch, m: int) -> list[torch.Tensor]:

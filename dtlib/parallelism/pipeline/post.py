@@ -63,6 +63,7 @@ class Post:
     def finish(self) -> None:
         for handle, _ in self.leaving:
             handle.wait()
+        self.leaving.clear()
 
     def _post_up_to(self, result: tuple, leaving: torch.Tensor | None = None) -> None:
         """Post the messages up to ``result``: receives that come before it, and itself."""
