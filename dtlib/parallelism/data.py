@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-MiB = 2**20
+from dtlib.foundations.units import MiB
 
 
 def average_each(module: nn.Module, group) -> None:

@@ -1,6 +1,6 @@
 """What data parallelism costs: the step, what of its communication hides, and what the sum rounds.
 
-The strategy itself is in `data.py`. Here `k` is always the number of buckets.
+The strategy itself is in `data.py`; the time of a step in buckets is `bucketed_time` of chapter 2.
 """
 
 from dtlib.collectives.cost import ring_all_reduce_time

@@ -77,6 +77,7 @@ def simulate_step(forward: Sequence, backward: Sequence, costs: Sequence) -> Tim
 def share_sizes(batch: int, speeds: Sequence[float]) -> list[int]:
     """Whole shares of a batch in proportion to the ranks' speeds, by largest remainder.
 
+    None is further than one sample from its exact share; another division may be done earlier.
     Arguments: `batch` samples; `speeds`, samples per second of each rank. Returns one whole number
     for each rank, which add up to `batch`. Raises ValueError for a speed that is not positive.
 

@@ -56,6 +56,13 @@ def average_flat(module, comm, divide=True, copy_back=True):
             gradient.copy_(piece.view_as(gradient))
 
 
+def average_flat_padded(module, comm):
+    module.grad_of_nothing = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
+    module.grad_of_nothing.grad = torch.zeros_like(module.grad_of_nothing)
+    average_flat(module, comm)
+    del module.grad_of_nothing
+
+
 def make_buckets(parameters, bucket_bytes):
     buckets, room = [], -1
     for parameter in reversed(list(parameters)):
@@ -346,6 +353,7 @@ CASES = {
         solution=average_flat,
         wrong=[
             (average_each, "right, but in 6 all-reduces where 1 would do: put the gradients"),
+            (average_flat_padded, "another size than the gradients"),
             (lambda module, comm: average_flat(module, comm, divide=False), "P times too large"),
             (
                 lambda module, comm: average_flat(module, comm, copy_back=False),
