@@ -235,6 +235,47 @@ def test_uneven_stages_and_micro_batches_of_different_sizes(pools):
     assert worst(relative_errors(joined(f[1] for f in ranks), grads))[1] < 1e-12
 
 
+@pytest.mark.parametrize("builder", [dual_pipe, zb_v, gpipe])
+def test_a_second_step_adds_to_the_gradients_of_the_first(pools, builder):
+    def steps(count):
+        import torch.distributed as dist
+
+        from dtlib.models import GPT, gradients, next_token_loss
+        from dtlib.parallelism.pipeline import run, stages_of
+
+        model, schedule = GPT(SPEC, dtype=torch.float64), builder(2, M)
+        stages = stages_of(model, schedule.stages)
+        for _ in range(count):
+            run(schedule, stages, *batch(), next_token_loss, dist.group.WORLD)
+        return gradients(model)
+
+    once, twice = (joined(pools[2].run(steps, count)) for count in (1, 2))
+    assert worst(relative_errors(twice, {n: 2 * g for n, g in once.items()}))[1] < 1e-12
+
+
+def test_a_micro_batch_without_a_target_adds_nothing(pools):
+    def step():
+        import torch.distributed as dist
+
+        from dtlib.models import GPT, gradients, next_token_loss
+        from dtlib.parallelism.pipeline import one_f_one_b, run, stages_of
+
+        model, (x, y) = GPT(SPEC, dtype=torch.float64), batch()
+        y[:4] = -100
+        result = run(
+            one_f_one_b(2, M), stages_of(model, 2), x, y, next_token_loss, dist.group.WORLD
+        )
+        return result.loss, gradients(model)
+
+    model, (x, y) = GPT(SPEC, dtype=torch.float64), batch()
+    loss = next_token_loss(model(x[4:]), y[4:])
+    loss.backward()
+    ranks = pools[2].run(step)
+    assert ranks[0][0] == pytest.approx(loss.item(), rel=1e-12)
+    grads = {n: p.grad for n, p in model.named_parameters()}
+    assert worst(relative_errors(joined(f[1] for f in ranks), grads))[1] < 1e-12
+
+
 def test_equal_weights_for_unequal_micro_batches_are_noticed(pools):
     def step():
         import torch.distributed as dist

@@ -72,10 +72,14 @@ def run(
     if len(worker.weights) != schedule.m:
         raise ValueError(f"weights must be m = {schedule.m} numbers; got {len(worker.weights)}")
     worker.loss, worker.post = loss, Post(schedule, rank, group, worker.memory_for)
+    copies = _copies(schedule, worker.stages, rank)
+    earlier = _set_aside(copies)
     for action in schedule.actions(rank):
         worker.do(action)
     worker.post.finish()
-    _add_copies(schedule, worker.stages, rank, group)
+    _add_copies(copies, group)
+    for parameter, gradient in earlier.items():
+        parameter.grad += gradient
     return _gathered(worker, group)
 
 
@@ -117,11 +121,15 @@ class _Worker:
         with deferring() if self.splits else nullcontext([]) as self.put_off[s, i]:
             y = self.stages[s](x)
             if last:
-                y = self.weights[i] * self.loss(y, self.targets[i])
+                y = self.weighted_loss(y, i)
         if last:
             self.losses[i] = y.item()
         self.kept[s, i] = x, y
         return y.detach()
+
+    def weighted_loss(self, y: torch.Tensor, i: int) -> torch.Tensor:
+        """A micro-batch's part of the loss; one without a target that counts has no mean."""
+        return self.weights[i] * self.loss(y, self.targets[i]) if self.weights[i] else 0 * y.sum()
 
     def backward(self, s: int, i: int, dy: torch.Tensor | None) -> torch.Tensor | None:
         x, y = self.kept.pop((s, i))
@@ -193,30 +201,43 @@ def _parts(name: str, batch, m: int) -> list[torch.Tensor]:
 def _shares(targets: list[torch.Tensor]) -> list[float]:
     """Each micro-batch's share of the targets that count: a mean of means would be another loss."""
     counts = [int((y != -100).sum()) if not y.is_floating_point() else y.numel() for y in targets]
+    if not sum(counts):
+        raise ValueError("targets must have one that counts; all of them are -100")
     return [count / sum(counts) for count in counts]
 
 
-def _add_copies(schedule: PipelineSchedule, stages: Mapping, rank: int, group) -> None:
-    """Where a stage stands on two ranks, both get the sum of their gradients."""
-    pairs = [
-        (s, other)
+def _copies(schedule: PipelineSchedule, stages: Mapping, rank: int) -> list[tuple[list, int]]:
+    """What also stands on another rank: the parameters of a stage, and that rank."""
+    return [
+        ([p for p in stages[s].parameters() if p.requires_grad], other)
         for s in stages
         for other in range(schedule.p)
         if other != rank and s in schedule.stages_of(other)
     ]
+
+
+def _set_aside(copies: list) -> dict:
+    """Take away what parameters with a copy collected in earlier steps: that is a sum already."""
+    earlier = {p: p.grad for parameters, _ in copies for p in parameters if p.grad is not None}
+    for parameter in earlier:
+        parameter.grad = None
+    return earlier
+
+
+def _add_copies(copies: list, group) -> None:
+    """Where a stage stands on two ranks, both get the sum of their gradients."""
     operations = []
-    for s, other in pairs:
-        for parameter in stages[s].parameters():
+    for parameters, other in copies:
+        for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        own = parameters_to_vector([p.grad for p in stages[s].parameters()])
+        own = parameters_to_vector([p.grad for p in parameters])
         operations += [(dist.isend, own, other), (dist.irecv, torch.empty_like(own), other)]
     for handle in exchange(operations, group):
         handle.wait()
-    for (s, _), (_, own, _), (_, theirs, _) in zip(
-        pairs, operations[::2], operations[1::2], strict=True
-    ):
-        vector_to_parameters(own + theirs, [p.grad for p in stages[s].parameters()])
+    sums = [own[1] + theirs[1] for own, theirs in zip(*[iter(operations)] * 2, strict=True)]
+    for (parameters, _), both in zip(copies, sums, strict=True):
+        vector_to_parameters(both, [p.grad for p in parameters])
 
 
 def _gathered(worker: _Worker, group) -> PipelineRun:
