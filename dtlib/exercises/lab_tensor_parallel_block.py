@@ -60,21 +60,26 @@ def conjugates(answer: Any) -> str:
             (out * weight).sum().backward()
             if x.grad is None:
                 raise NotYet("no gradient arrives at x: the result has no graph behind it")
-            return out.detach(), x.grad, forward, len(comm.calls) - forward, x.detach()
+            calls = (forward, len(comm.calls) - forward)
+            return out.detach(), x.grad, *calls, x.detach(), comm
 
         same = [each[0]] * P
         found = record_team(program, P, f, same, True)
-        for rank, (out, grad, forward, backward, x) in enumerate(found):
-            _same(x, each[0], f"P = {P}: f changes its input on rank {rank}")
-            _same(out, each[0], f"P = {P}: f does not hand on x, on rank {rank}")
+        for rank, (out, grad, forward, backward, x, comm) in enumerate(found):
+            for tensor, wrong in ((x, "f changes its input"), (out, "f does not hand on x")):
+                if tensor.shape != each[0].shape or not _close(tensor, each[0]):
+                    raise NotYet(f"P = {P}, rank {rank}: {wrong}")
             _same(grad, sum(weights), f"P = {P}: f, rank {rank}: the gradient", P, weights)
             _calls(f"P = {P}: f", forward, backward, 0, 1)
+            _bytes(f"P = {P}: f", comm, 1, x)
         found = record_team(program, P, g, each, False)
-        for rank, (out, grad, forward, backward, x) in enumerate(found):
-            _same(x, each[rank], f"P = {P}: g changes its input on rank {rank}")
+        for rank, (out, grad, forward, backward, x, comm) in enumerate(found):
+            if not _close(x, each[rank]):
+                raise NotYet(f"P = {P}, rank {rank}: g changes its input")
             _same(out, sum(each), f"P = {P}: g, rank {rank}: the result", P, each)
             _same(grad, weights[0], f"P = {P}: g, rank {rank}: the gradient", P, [])
             _calls(f"P = {P}: g", forward, backward, 1, 0)
+            _bytes(f"P = {P}: g", comm, 1, x)
     return "each is the other one backwards, on 2 and 4 ranks"
 
 
@@ -192,6 +197,7 @@ class _Found(NamedTuple):
     grads: dict[str, Any]
     forward: int
     backward: int
+    comm: Any
 
 
 def _judge(program, dense, cut_of: Callable, shape, P: int, calls: tuple[int, int]) -> None:
@@ -217,7 +223,7 @@ def _judge(program, dense, cut_of: Callable, shape, P: int, calls: tuple[int, in
             raise NotYet(f"P = {P}: the result has no graph behind it, so nothing learns")
         (out * weight).sum().backward()
         grads = {name: w.grad for name, w in mine.items()}
-        return _Found(out.detach(), x_here.grad, grads, forward, len(comm.calls) - forward)
+        return _Found(out.detach(), x_here.grad, grads, forward, len(comm.calls) - forward, comm)
 
     results = record_team(on_rank, P)
     for rank, found in enumerate(results):
@@ -231,6 +237,7 @@ def _judge(program, dense, cut_of: Callable, shape, P: int, calls: tuple[int, in
             _same(found.grads[name], right, f"{where}: the gradient of {name}", P, parts)
         _same(found.dx, reference.grad, f"{where}: dX", P, [r.dx for r in results])
         _calls(where, found.forward, found.backward, *calls)
+        _bytes(where, found.comm, sum(calls), x)
 
 
 def _passes(program, dense, cut_of: Callable, shape, P: int) -> bool:
@@ -273,6 +280,12 @@ def _calls(where: str, forward: int, backward: int, right_forward: int, right_ba
         if found != right:
             much = "more" if found > right else "fewer"
             raise NotYet(f"{where}: right, but {much} collectives {name} than it takes")
+
+
+def _bytes(where: str, comm: Any, sums: int, x: Any) -> None:
+    """Raise NotYet if a rank sends more than all-reduces of tensors like x: it has gathered."""
+    if comm.sent_bytes > sums * 2 * (comm.size - 1) / comm.size * x.numel() * x.element_size():
+        raise NotYet(f"{where}: more bytes are sent than sums of x's size need: add, don't gather")
 
 
 def _check_shard(name: str, found: Any, weight: Any, rank: int, P: int) -> None:

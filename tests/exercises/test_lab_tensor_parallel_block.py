@@ -67,6 +67,16 @@ def straight_through_g(comm, x):
     return x + (comm.all_reduce(x) - x).detach()
 
 
+class Gathered(G_):
+    @staticmethod
+    def forward(ctx, comm, x):
+        return comm.all_gather(x[None], dim=0).sum(0)
+
+
+def gathered_g(comm, x):
+    return Gathered.apply(comm, x)
+
+
 def cut_g(comm, x):
     return comm.all_reduce(x).requires_grad_()
 
@@ -186,6 +196,7 @@ CASES = {
             ((f, no_f), "g, rank 0: the result is only this rank's share"),
             ((f, cut_g), "no gradient arrives at x"),
             ((f, in_place_g), "g changes its input"),
+            ((f, gathered_g), "add, don't gather"),
             ((f_of_dtlib, g), "these collectives come from dtlib.parallelism: write your own"),
             (f, "must have 2 items"),
         ],
@@ -207,6 +218,7 @@ CASES = {
             (lambda c, x, w: mlp(c, x, w, bend="after"), "the output differs"),
             (lambda c, x, w: mlp(c, x, w, g=no_f), "the output"),
             (mlp_by_gathering, "more collectives"),
+            (lambda c, x, w: mlp(c, x, w, g=gathered_g), "add, don't gather"),
             (lambda c, x, w: x, "is missing: nothing flows back|the output"),
             (lambda c, x, w: 1, "int where a tensor should be"),
         ],
