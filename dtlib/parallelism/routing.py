@@ -27,7 +27,7 @@ class Routing(NamedTuple):
         return torch.bincount(self.expert_tk.flatten(), minlength=self.logit_te.shape[1])
 
 
-def route(logit_te, k: int, *, gate: str = "softmax", renormalise: bool | None = None, bias_e=None):
+def route(logit_te, k, *, gate="softmax", renormalise=None, bias_e=None):
     """Choose the k experts with the largest scores; their scores are the gates.
 
     Equation: S = the k largest of g_i + b_i; gates g_i, or g_i / sum of g_j over S if renormalised.
@@ -41,17 +41,28 @@ def route(logit_te, k: int, *, gate: str = "softmax", renormalise: bool | None =
     >>> chosen.expert_tk.tolist(), round(float(chosen.gate_tk.sum()), 6)
     ([[0, 1]], 1.0)
     """
-    experts = logit_te.shape[1]
-    require_count("route", k=k)
-    require(k <= experts, "route", "k", k, f"at most the number of experts, {experts}")
-    require(gate in GATES, "route", "gate", gate, "'softmax' or 'sigmoid'")
-    score_te = logit_te.softmax(dim=-1) if gate == "softmax" else logit_te.sigmoid()
+    require_chosen("route", k, logit_te.shape[1])
+    score_te = scores(logit_te, gate)
     selection = score_te if bias_e is None else score_te + bias_e
     expert_tk = selection.detach().topk(k, dim=-1).indices
     gate_tk = score_te.gather(1, expert_tk)
-    if k > 1 if renormalise is None else renormalise:
+    if renormalise is None:
+        renormalise = k > 1
+    if renormalise:
         gate_tk = gate_tk / gate_tk.sum(dim=-1, keepdim=True)
     return Routing(expert_tk, gate_tk, logit_te)
+
+
+def scores(logit_te, gate: str) -> torch.Tensor:
+    """Softmax over the experts of a token, or sigmoids. Raises ValueError for another gate."""
+    require(gate in GATES, "route", "gate", gate, "'softmax' or 'sigmoid'")
+    return logit_te.softmax(dim=-1) if gate == "softmax" else logit_te.sigmoid()
+
+
+def require_chosen(owner: str, k: int, experts: int) -> None:
+    """Raise ValueError unless k of the experts can be chosen."""
+    require_count(owner, k=k)
+    require(k <= experts, owner, "k", k, f"at most the number of experts, {experts}")
 
 
 class Router(nn.Module):
@@ -59,8 +70,8 @@ class Router(nn.Module):
 
     def __init__(self, hidden: int, experts: int, k: int, *, dtype=torch.float32, **options):
         super().__init__()
-        require_count("Router", hidden=hidden, experts=experts, k=k)
-        require(k <= experts, "Router", "k", k, f"at most the number of experts, {experts}")
+        require_count("Router", hidden=hidden, experts=experts)
+        require_chosen("Router", k, experts)
         self.weight = nn.Linear(hidden, experts, bias=False, dtype=dtype).weight
         self.k, self.options = k, options
 
