@@ -11,6 +11,7 @@ The error prints the grid of ranks and steps, with ``!`` where it goes wrong.
 """
 
 from collections.abc import Collection
+from itertools import product
 
 from dtlib.parallelism.pipeline.play import Played, play
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
@@ -116,10 +117,12 @@ def _window(columns: int, most: int, faults: list[int]) -> tuple[int, int, str, 
 def check_work(schedule: PipelineSchedule) -> None:
     """Raise `PipelineError` unless every action is in the rows once, at its activations' home."""
     places, twice = _places(schedule)
-    wanted = (
-        (kind, s, i) for s in range(schedule.stages) for i in range(schedule.m) for kind in "FBW"
-    )
-    missing = [f"nobody does {_named(result)}" for result in wanted if result not in places]
+    stages, m = schedule.stages, schedule.m
+    complete = len(places) == len("FBW") * stages * m
+    wanted = () if complete else product(range(stages), range(m), "FBW")
+    missing = [
+        f"nobody does {_named((kind, s, i))}" for s, i, kind in wanted if (kind, s, i) not in places
+    ]
     problems = [
         f"{_named(result)} is done twice, on rank {places[result][0]} and on rank {rank}"
         for result, rank, _ in twice
@@ -128,9 +131,9 @@ def check_work(schedule: PipelineSchedule) -> None:
         where = [(rank, at) for _, rank, at in twice]
         raise PipelineError(schedule, "does not do all the work once", problems + missing, where)
     strangers = [
-        (result, place)
-        for result, place in places.items()
-        if place[0] != places["F", *result[1:]][0]
+        ((kind, s, i), place)
+        for (kind, s, i), place in places.items()
+        if place[0] != places["F", s, i][0]
     ]
     if strangers:
         raise PipelineError(
