@@ -130,7 +130,10 @@ function render({ model: widget, el }) {
           : { x: box.x, y: box.y + (i * box.height) / P, width: box.width, height: box.height / P };
       return [
         s("rect", { class: `dt-cut-part dt-c${i % 4}`, ...piece }),
-        letter(i, piece.x + piece.width / 2, piece.y + piece.height / 2),
+        // Where parts are too thin for letters, colours say whose they are.
+        ...(Math.min(piece.width, piece.height) < 9
+          ? []
+          : [letter(i, piece.x + piece.width / 2, piece.y + piece.height / 2)]),
       ];
     });
   }
