@@ -1,10 +1,11 @@
-"""A tensor-parallel team in memory: runs the reader's layers on threads, and records every sum.
+"""A team of ranks in memory: runs the reader's layers on threads, and records every collective.
 
 A program is a function ``program(comm, ...)`` that every rank runs. ``comm`` has ``rank``, ``size``
-and ``device`` and two calls that return a new tensor, without a gradient: ``all_reduce(x,
-op="sum")`` ("max" as well) and ``all_gather(x, dim=-1)``. All ranks make the same calls in the same
-order, in the backward pass too; what real ranks would wait for, or turn into nonsense, is an error
-here that names rank and call. `RealTeam` offers the same calls on real ranks.
+and ``device`` and three calls that return a new tensor, without a gradient: ``all_reduce(x,
+op="sum")`` ("max" as well), ``all_gather(x, dim=-1)`` and ``all_to_all(x, send, receive)``. All
+ranks make the same calls in the same order, in the backward pass too; what real ranks would wait
+for, or turn into nonsense, is an error here that names rank and call. `RealTeam` offers the same
+calls on real ranks.
 """
 
 import threading
@@ -43,8 +44,13 @@ class Team:
     def sent_bytes(self) -> float:
         return sum(call.sent_bytes for call in self.calls)
 
-    def _count(self, operation: str, x: Any) -> None:
+    def _count(self, operation: str, x: Any, rows: int | None = None) -> None:
+        """Note a call; ``rows`` are those that an all-to-all sends to other ranks."""
         n, P = x.numel() * x.element_size(), self.size
+        if rows is not None:
+            numbers = rows * (x[0].numel() if len(x) else 0)
+            self.calls.append(Collective(operation, numbers, numbers * x.element_size()))
+            return
         sent = 2 * (P - 1) / P * n if operation == "all-reduce" else (P - 1) * n
         self.calls.append(Collective(operation, x.numel(), sent))
 
@@ -74,7 +80,35 @@ class RecordedTeam(Team):
 
         return torch.cat(self._exchange("all-gather", x, dim), dim)
 
+    def all_to_all(self, x: Any, send: Any, receive: Any) -> Any:
+        """Rows of x to every rank, ``send[q]`` to rank q, in order; ``receive[q]`` come from it."""
+        import torch
+
+        self._check("all-to-all", x)
+        send, receive = _whole_counts(send, self.size), _whole_counts(receive, self.size)
+        if x.dim() == 0 or sum(send) != len(x):
+            raise TransportError(
+                f"rank {self.rank} sends {send}, in all {sum(send)} rows, of an x of shape "
+                f"{list(x.shape)}"
+            )
+        self._count("all-to-all", x, sum(send) - send[self.rank])
+        call = ("all-to-all", f"rows of {x.dtype}", tuple(x.shape[1:]))
+        own = (x.detach().clone().split(send), send, receive)
+        everybody = self._world.exchange(self.rank, call, own)
+        _check_counts([sent for _, sent, _ in everybody], [due for *_, due in everybody])
+        return torch.cat([parts[self.rank] for parts, *_ in everybody])
+
+    def split(self, groups: Any) -> "RecordedTeam":
+        """The smaller team of this rank: ``groups`` are lists of ranks, and one of them has it."""
+        members = next(tuple(group) for group in groups if self.rank in group)
+        return RecordedTeam(self._world.part(members), members.index(self.rank))
+
     def _exchange(self, operation: str, x: Any, how: Any) -> list:
+        self._check(operation, x)
+        self._count(operation, x)
+        return self._world.exchange(self.rank, (operation, how, tuple(x.shape)), x.detach().clone())
+
+    def _check(self, operation: str, x: Any) -> None:
         import torch
 
         for package in OTHERS:
@@ -83,15 +117,13 @@ class RecordedTeam(Team):
         if not isinstance(x, torch.Tensor):
             kind = type(x).__name__
             raise TransportError(f"rank {self.rank} gives a {kind} to {operation}, not a tensor")
-        self._count(operation, x)
-        return self._world.exchange(self.rank, (operation, how, tuple(x.shape)), x.detach().clone())
 
     def __repr__(self) -> str:
         return f"rank {self.rank} of {self.size}"
 
 
 class RealTeam(Team):
-    """The same two calls on real ranks, gloo or NCCL.
+    """The same three calls on real ranks, gloo or NCCL.
 
     Arguments: ``group``, a torch.distributed process group (None: all ranks).
     """
@@ -127,6 +159,16 @@ class RealTeam(Team):
         dist.all_gather(everybody, mine, group=self.group)
         return torch.cat(everybody, dim)
 
+    def all_to_all(self, x: Any, send: Any, receive: Any) -> Any:
+        """Rows of x to every rank, ``send[q]`` to rank q, in order; ``receive[q]`` come from it."""
+        import torch.distributed as dist
+
+        send, receive = _whole_counts(send, self.size), _whole_counts(receive, self.size)
+        self._count("all-to-all", x, sum(send) - send[self.rank])
+        arrived = x.new_empty(sum(receive), *x.shape[1:])
+        dist.all_to_all_single(arrived, x.detach().contiguous(), receive, send, group=self.group)
+        return arrived
+
     def __repr__(self) -> str:
         return f"rank {self.rank} of {self.size}: {len(self.calls)} calls"
 
@@ -144,6 +186,25 @@ def record_team(program: Callable, size: int, *args: Any, timeout: float = 20.0)
     return _World(size).run(program, args, timeout)
 
 
+def _whole_counts(counts: Any, size: int) -> list[int]:
+    """Counts of rows, one for each rank, as a list of ints; a tensor or an array will do."""
+    counts = [int(count) for count in counts]
+    if len(counts) != size or min(counts) < 0:
+        raise TransportError(f"counts are one number of rows for each rank, got {counts}")
+    return counts
+
+
+def _check_counts(sent: list[list[int]], due: list[list[int]]) -> None:
+    """Every rank finds the same first mistake of an all-to-all, so all say the same."""
+    for rank, expected in enumerate(due):
+        for other, rows in enumerate(expected):
+            if sent[other][rank] != rows:
+                raise TransportError(
+                    f"rank {rank} expects {rows} rows from rank {other}, which sends "
+                    f"{sent[other][rank]}: real ranks would die, or wait for ever"
+                )
+
+
 class _Stopped(BaseException):
     """Unwinds a rank after another has failed."""
 
@@ -155,6 +216,13 @@ class _World:
         self.made: list[list[tuple]] = [[] for _ in range(size)]
         self.done = [False] * size
         self.failures: dict[int, Exception] = {}
+        self.parts: dict[tuple, _Part] = {}
+        self.members: tuple = tuple(range(size))
+        self.blocked: dict[int, tuple] = {}  # rank -> (world, number, call) that it waits in
+
+    def part(self, members: tuple) -> "_Part":
+        with self.turn:
+            return self.parts.setdefault(members, _Part(self, members))
 
     def run(self, program: Callable, args: tuple, timeout: float) -> list:
         results: list = [None] * self.size
@@ -199,11 +267,13 @@ class _World:
             number = len(self.made[rank])
             self.made[rank].append((call, x))
             self.turn.notify_all()
-            while not all(len(made) > number for made in self.made):
+            self.blocked[self.members[rank]] = (self, number, call)
+            while self.waits_for(number) is not None:
                 if self.failures:
                     raise _Stopped
-                self._check_reachable(rank, number, call)
+                self._check_deadlock()
                 self.turn.wait(0.5)
+            del self.blocked[self.members[rank]]
         others = [made[number] for made in self.made]
         for other, (theirs, _) in enumerate(others):
             if theirs != call:
@@ -213,13 +283,35 @@ class _World:
                 )
         return [their_x for _, their_x in others]
 
-    def _check_reachable(self, rank: int, number: int, call: tuple) -> None:
-        for other, made in enumerate(self.made):
-            if self.done[other] and len(made) <= number:
-                raise Deadlock(
-                    f"deadlock: rank {rank} waits in {_words(call)}, its call {number + 1}, which "
-                    f"rank {other} never makes"
-                )
+    def waits_for(self, number: int) -> int | None:
+        """The first rank that has not made this call, by its number among all ranks."""
+        late = (m for m, made in zip(self.members, self.made, strict=True) if len(made) <= number)
+        return next(late, None)
+
+    def _check_deadlock(self) -> None:
+        """Raise when every rank is done or waits for one that is."""
+        stuck = {}
+        for rank, (world, number, call) in self.blocked.items():
+            late = world.waits_for(number)
+            if late is not None:
+                stuck[rank] = (number, call, late)
+        if len(stuck) + sum(self.done) < len(self.done):
+            return
+        rank = min(stuck)
+        number, call, late = stuck[rank]
+        raise Deadlock(
+            f"deadlock: rank {rank} waits in {_words(call)}, its call {number + 1}, which "
+            f"rank {late} never makes"
+        )
+
+
+class _Part(_World):
+    """Some ranks of a world, which fail, wait and finish with it; the calls are their own."""
+
+    def __init__(self, whole: _World, members: tuple):
+        super().__init__(len(members))
+        self.members, self.turn = members, whole.turn
+        self.done, self.failures, self.blocked = whole.done, whole.failures, whole.blocked
 
 
 def _words(call: tuple) -> str:
