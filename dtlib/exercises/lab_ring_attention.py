@@ -76,6 +76,9 @@ def merge(answer: Any) -> str:
                 if not all(torch.equal(x, y) for x, y in zip(part, old, strict=True)):
                     raise NotYet(f"{where}: merge changes one of the states that it was given")
             _same_state(merged, _state(scores, values), where)
+    left, right = ([x.clone().requires_grad_() for x in part] for part in tensors)
+    if not all(x.requires_grad for x in answer(tuple(left), tuple(right))[1:]):
+        raise NotYet("the state is right, but no gradient can pass: s or o is detached")
     return "right, for large scores and for rows that have seen no key on one side or on both"
 
 
@@ -138,7 +141,30 @@ def attend(answer: Any) -> str:
         )
         if not all(x.isfinite().all() for x in gradients):
             raise NotYet(f"{where}: the state is right, but a gradient is nan: masked rows again")
+        _judge_gradients(call(answer, *mine, rows, columns), mine, rows, columns, where)
     return "past, future, diagonal and shuffled blocks; no nan, forwards or backwards"
+
+
+def _judge_gradients(state, mine: list, rows, columns, where: str) -> None:
+    """Hold the gradients of the result o / s against softmax, for rows that see some key."""
+    import torch
+
+    seen = columns[None, :] <= rows[:, None]
+    some = seen.any(1)
+    if not some.any():
+        return
+    g = _random(int(some.sum()), WIDTH, 4)
+    q, k, v = mine
+    scores = (q[some] @ k.T / math.sqrt(WIDTH)).masked_fill(~seen[some], -math.inf)
+    right = torch.autograd.grad((scores.softmax(1) @ v * g).sum(), mine)
+    result = state[2][some] / state[1][some][:, None]
+    found = torch.autograd.grad((result * g).sum(), mine, allow_unused=True, materialize_grads=True)
+    for name, got, expected in zip("qkv", found, right, strict=True):
+        if not torch.allclose(got, expected, rtol=1e-9, atol=1e-12):
+            raise NotYet(
+                f"{where}: the state is right, and the gradient of {name} that the result o / s "
+                "gives is not: only m is a unit, do not detach more than that"
+            )
 
 
 def _plausible(found: list, scores: np.ndarray, values: np.ndarray, where: str) -> None:
@@ -323,7 +349,7 @@ def _judge_ring(answer: Callable, P: int, table: np.ndarray, where: str) -> list
 
 
 def _products():
-    """Counts the FLOP of this thread's matrix products."""
+    """Counts the FLOP of this thread's matrix products, written as such or as a broadcast."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Products(TorchDispatchMode):
@@ -334,7 +360,11 @@ def _products():
             if name in ("aten::mm", "aten::bmm"):
                 a, b = args[:2]
                 self.flops += 2 * a.numel() * b.shape[-1]
-            return operation(*args, **(kwargs or {}))
+            result = operation(*args, **(kwargs or {}))
+            if name == "aten::mul" and result.ndim > 2:
+                a, b = (getattr(x, "shape", ()) for x in args[:2])
+                self.flops += 2 * result.numel() * (result.shape not in (a, b))
+            return result
 
     return Products()
 

@@ -40,6 +40,11 @@ def merge_to_the_smaller(a, b):
     return m, wa * sa + wb * sb, wa * oa + wb * ob
 
 
+def merge_that_drops_the_smaller(a, b):
+    a, b = sorted((a, b), reverse=True)
+    return a if a[0] - b[0] > 18 else my_merge(a, b)
+
+
 def merge_that_forgets_o(a, b):
     m, s, _ = my_merge(a, b)
     return m, s, a[2] + b[2]
@@ -160,6 +165,7 @@ CASES = {
             (merge_without_the_empty, "no key on either side: nan"),
             (merge_to_the_smaller, "m is not the larger|overflow"),
             (merge_that_forgets_o, "s is right and o is not"),
+            (merge_that_drops_the_smaller, "some tens apart: s is too small"),
             (lambda a, b: 3.0, "return a state"),
             (lambda a, b: a, "m is not the larger|s is too small"),
         ],

@@ -44,6 +44,23 @@ def merge_in_place(a, b):
     return m, s, o
 
 
+def attend_without_the_scores(q, k, v, q_positions, k_positions):
+    return attend(q.detach(), k.detach(), v, q_positions, k_positions)
+
+
+def attend_with_a_constant_sum(q, k, v, q_positions, k_positions):
+    m, s, o = attend(q, k, v, q_positions, k_positions)
+    return m, s.detach(), o
+
+
+def attend_by_broadcast(q, k, v, q_positions, k_positions):
+    scores = (q[:, None] * k[None]).sum(-1) / math.sqrt(q.shape[1])
+    scores = scores.masked_fill(k_positions[None, :] > q_positions[:, None], -math.inf)
+    m = scores.detach().amax(1)
+    weights = (scores - torch.where(m.isfinite(), m, 0)[:, None]).exp()
+    return m, weights.sum(1), (weights[:, :, None] * v[None]).sum(1)
+
+
 def attend(q, k, v, q_positions, k_positions, safe=True, scale=True, mask=True, divide=False):
     scores = q @ k.T / (math.sqrt(q.shape[1]) if scale else 1)
     if mask:
@@ -126,6 +143,16 @@ def ring_backwards(comm, q, k, v, table):
     return result(state)
 
 
+def ring_by_broadcast(comm, q, k, v, table):
+    """Computes every block, without a single matrix product."""
+    state = attend_by_broadcast(q, k, v, table[comm.rank], table[comm.rank])
+    for t in range(1, comm.size):
+        k, v = hop(comm, k), hop(comm, v)
+        columns = table[(comm.rank - t) % comm.size]
+        state = merge(state, attend_by_broadcast(q, k, v, table[comm.rank], columns))
+    return result(state)
+
+
 def thrifty_ring(comm, q, k, v, table, keep=True):
     half = len(q) // 2
     parts, rows = (slice(0, half), slice(half, None)), [None, None]
@@ -182,6 +209,7 @@ CASES = {
             (merge_without_a_unit, "is not finite|s of a row"),
             (merge_in_place, "changes one of the states"),
             (lambda a, b: merge(a, b, safe=False), "seen no key is not finite"),
+            (lambda a, b: tuple(x.detach() for x in merge(a, b)), "s or o is detached"),
             (lambda a, b: (1.0, 2.0, 3.0), "m is a float, not a tensor"),
             (lambda a, b: torch.zeros(2), "must have 3 items"),
         ],
@@ -193,6 +221,8 @@ CASES = {
             (slip(mask=False), "a block with itself: m|a block with itself: s"),
             (slip(divide=True), "divide once, at the very end"),
             (slip(safe=False), "seen no key is not finite"),
+            (attend_without_the_scores, "the gradient of q that the result"),
+            (attend_with_a_constant_sum, "the gradient of q that the result"),
             (
                 lambda q, k, v, r, c: attend(q.detach(), k.detach(), v.detach(), r, c),
                 "no gradient can pass",
@@ -240,6 +270,7 @@ CASES = {
         wrong=[
             (hasty_ring, "P = 2, contiguous: deadlock"),
             (ring_attention, "products that the mask forbids"),
+            (ring_by_broadcast, "products that the mask forbids"),
         ],
     ),
 }
