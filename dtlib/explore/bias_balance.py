@@ -32,7 +32,7 @@ class BiasBalance(Widget):
             if start[name] not in values:
                 allowed = ", ".join(map(str, values[:8]))
                 raise ValueError(f"{name}: {start[name]!r}, but must be one of {allowed} ...")
-        runs = {g: loads_under_bias(g, steps=STEPS + 1)[::EVERY].tolist() for g in GAMMAS}
+        runs = {g: loads_under_bias(g)[: STEPS + 1 : EVERY].tolist() for g in GAMMAS}
         self._runs = {f"{g:g}": run for g, run in runs.items()}
         copies = sum(self._runs["0.1"][0])
         spec = {

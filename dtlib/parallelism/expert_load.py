@@ -6,6 +6,7 @@ law, so they are the same on every run; the noise has a seed.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, comb
 from statistics import NormalDist
 
@@ -108,13 +109,14 @@ def expected_nodes(experts: int, k: int, nodes: int) -> float:
     return nodes * (1 - comb(experts - experts // nodes, k) / comb(experts, k))
 
 
-def loads_under_bias(gamma: float, *, steps: int = 300, tokens: int = 4096, experts: int = 16,
+@cache
+def loads_under_bias(gamma: float, *, steps: int = 301, tokens: int = 4096, experts: int = 16,
                      k: int = 2, skew: float = 1, seed: int = 0) -> np.ndarray:  # fmt: skip
     """The load of every expert, step by step, while biases follow the sign of the error.
 
     Every step draws new tokens; scores are sigmoids of the logits, the bias is added to choose, and
-    then moved by `gamma`, up where the load was below the mean. Returns steps x experts counts.
-    Source: Wang et al. 2024.
+    then moved by `gamma`, up where the load was below the mean. Returns steps x experts counts;
+    the first are without a bias. Computed once, and read-only. Source: Wang et al. 2024.
 
     >>> loads_under_bias(gamma=1e-2, steps=3).sum(axis=1).tolist()
     [8192, 8192, 8192]
@@ -126,7 +128,9 @@ def loads_under_bias(gamma: float, *, steps: int = 300, tokens: int = 4096, expe
         load = _counts(score + bias, k)
         seen.append(load)
         bias += gamma * np.sign(load.mean() - load)
-    return np.array(seen)
+    found = np.array(seen)
+    found.flags.writeable = False
+    return found
 
 
 def balanced_by_bias(gamma: float, **options) -> np.ndarray:
