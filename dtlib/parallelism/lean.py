@@ -9,6 +9,7 @@ more, and the gradients that they collect on their way travel with them.
 from math import sqrt
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from dtlib.parallelism import messages
 from dtlib.parallelism.sequence import allowed, cuts, positions_table, ring_forward
@@ -33,6 +34,7 @@ class _LeanRing(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
         q, k, v, out, log_sum = ctx.saved_tensors
         positions, group, tiles = ctx.how

@@ -97,6 +97,27 @@ def test_in_single_precision_to_rounding(ranks, method):
         assert error < 1e-5, name
 
 
+def differentiate_twice():
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.parallelism import layouts, lean_ring_attention
+
+    P = dist.get_world_size()
+    q, k, v = torch.ones(3, 1, 1, 2, 4).unbind()
+    q.requires_grad_()
+    out = lean_ring_attention(q, k, v, layouts.contiguous(2 * P, P), dist.group.WORLD)
+    (gradient,) = torch.autograd.grad((out**2).sum(), q, create_graph=True)
+    try:
+        gradient.sum().backward()
+    except RuntimeError as error:
+        return str(error)
+
+
+def test_the_lean_ring_refuses_to_be_differentiated_twice(ranks):
+    assert all("once_differentiable" in said for said in ranks.run(differentiate_twice))
+
+
 @pytest.mark.parametrize("tiles", [1, 3, 8])
 def test_however_a_block_is_cut(ranks, tiles):
     for method in ("ring", "lean ring"):
