@@ -80,6 +80,18 @@ class StageThatKeepsAll(Stage):
         return self.kept
 
 
+class StageThatKeepsItsGraph(Stage):
+    def forward(self, i, x):
+        inside = x.detach().requires_grad_()
+        self.inputs[i] = inside, self.module(inside)
+        return self.inputs[i][1].detach()
+
+    def backward(self, i, dy):
+        inside, y = self.inputs.pop(i)
+        y.backward(dy)
+        return inside.grad
+
+
 class StageOfThree(Stage):
     def backward(self, i, dy):
         x = self.inputs[i].clone().requires_grad_()
@@ -96,6 +108,15 @@ class StageThatForgets(Stage):
 class StageOfTheLast(Stage):
     def backward(self, i, dy):
         return super().backward(max(self.inputs), dy)
+
+
+def merged(p, m):
+    """ZB-H1 of the library, with its backward passes put together again."""
+    rows = [
+        [action._replace(kind="BW") if action.kind == "B" else action for action in row]
+        for row in zero_bubble(p, m, 1).rows
+    ]
+    return PipelineSchedule([[a for a in row if a.kind != "W"] for row in rows], m)
 
 
 def my_1f1b(p, m, ahead=lambda p, r: p - 1 - r):
@@ -266,6 +287,7 @@ CASES = {
         solution=Stage,
         wrong=[
             (StageThatKeepsAll, "still hangs on a graph"),
+            (StageThatKeepsItsGraph, "kept more than its input"),
             (StageOfThree, "makes 2 forward passes"),
             (StageThatForgets, "not the sum over"),
             (StageOfTheLast, "micro-batch 0: the gradient of the input is wrong"),
@@ -279,9 +301,10 @@ CASES = {
             (upside_down, "never ends: ranks 0, 1 wait for each other"),
             (eager, "rank 0 holds"),
             (hesitant, "slower than GPipe"),
-            (gpipe, "rank 0 holds 3|holds"),
+            (gpipe, "the library's own gpipe"),
+            (merged, "the library's own zero_bubble"),
             (lambda p, m: one_f_one_b(p, m), "the library's own one_f_one_b"),
-            (lambda p, m: gpipe(2, 2), "asked are"),
+            (lambda p, m: PipelineSchedule(["0F0 0BW0"], 1), "asked are"),
             (lambda p, m: [[]], "return a PipelineSchedule, got list"),
             (lambda p, m: PipelineSchedule([["0F0"]] * p, m), "does not do all the work once"),
         ],
@@ -293,7 +316,7 @@ CASES = {
             (contiguous, "holds stages"),
             (interleaved, "the library's own interleaved"),
             (interleaved_by_hand, "the library's own interleaved"),
-            (lambda p, m, v: zero_bubble(p, m, 1), "stages, asked are"),
+            (lambda p, m, v: my_1f1b(p, m), "stages, asked are"),
         ],
     ),
     "ex-against-what": Case(

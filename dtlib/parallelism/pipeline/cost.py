@@ -24,7 +24,7 @@ def pipeline_bubble_fraction(p, m, v):
 
     Equation: p - 1 turns of filling and draining, beside v m of work. Arguments: `p` ranks, `m`
     micro-batches, `v` stages of one rank. Returns a share of the whole step, not of the work.
-    Raises ZeroDivisionError for nothing at all. Source: Narayanan et al. 2021.
+    Raises ZeroDivisionError for one rank without work. Source: Narayanan et al. 2021.
 
     >>> [round(pipeline_bubble_fraction(p=8, m=48, v=v), 4) for v in (1, 2)]
     [0.1273, 0.068]

@@ -58,7 +58,7 @@ def zb_v(p: int, m: int) -> PipelineSchedule:
     W back; then F down, B down, W down, F back, B back, W back while there are any; r times B down,
     B back; p-r times B down, W down; and all W that are left.
     Arguments: ``p`` ranks, ``m`` micro-batches. Returns a `PipelineSchedule` of 2p stages. Raises
-    ValueError for fewer than one of either. Source: Qi et al. 2024.
+    ValueError for fewer than one of either. Source: Qi et al. 2023.
 
     >>> print(zb_v(2, 3).rows[0])
     (0F0, 0F1, 0F2, 3F0, 3B0, 3W0, 3F1, 3B1, 3W1, 0B0, 0W0, 3F2, 3B2, 3W2, 0B1, 0W1, 0B2, 0W2)
