@@ -403,6 +403,7 @@ CASES = {
                 (lambda c, b, n, s, step=step: balance(c, b, n, s, gamma=step), says)
                 for step, says in (
                     (0.0055, "still has"),
+                    (0.0065, "still has"),
                     (0.008, "it trembles"),
                     (0.1, "still has"),
                 )
