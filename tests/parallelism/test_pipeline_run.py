@@ -3,6 +3,8 @@
 The functions that run on the ranks import what they need themselves.
 """
 
+import warnings
+
 import pytest
 import torch
 
@@ -16,13 +18,14 @@ from dtlib.parallelism.pipeline import (
     interleaved,
     one_f_one_b,
     simulate,
+    split,
     stages_of,
     zb_v,
     zero_bubble,
 )
 from dtlib.parallelism.pipeline.messages import messages
 from dtlib.parallelism.pipeline.split import deferring, do_weights
-from dtlib.runtime import launch
+from dtlib.runtime import RanksError, launch
 
 SPEC = TransformerSpec("tiny", layers=8, hidden=16, heads=2, vocab=23, norm="rms", bias=True)
 M, ROWS, SEQ = 8, 16, 8
@@ -294,6 +297,71 @@ def test_equal_weights_for_unequal_micro_batches_are_noticed(pools):
 
     right, wrong = pools[2].run(step)[0]
     assert abs(wrong - right) > 1e-3
+
+
+@pytest.mark.parametrize("builder", [one_f_one_b, dual_pipe])
+def test_a_first_stage_may_be_frozen(pools, builder):
+    """As in fine-tuning: nothing in it has a gradient, all else has the one of one process."""
+
+    def frozen():
+        model = GPT(SPEC, dtype=torch.float64)
+        model.embedding.requires_grad_(False)
+        for block in model.blocks[:4]:
+            block.requires_grad_(False)
+        return model
+
+    def step():
+        import torch.distributed as dist
+
+        from dtlib.models import gradients, next_token_loss
+        from dtlib.parallelism.pipeline import run, stages_of
+
+        model = frozen()
+        run(builder(2, M), stages_of(model, 2), *batch(), next_token_loss, dist.group.WORLD)
+        return gradients(model)
+
+    model = frozen()
+    x, y = batch()
+    next_token_loss(model(x), y).backward()
+    expected = {n: p.grad for n, p in model.named_parameters() if p.requires_grad}
+    found = joined(pools[2].run(step))
+    assert worst(relative_errors({n: found[n] for n in expected}, expected))[1] < 1e-12
+    assert all(not found[n].any() for n in set(found) - set(expected))
+
+
+@pytest.mark.parametrize("sabotage", [False, True])
+def test_a_weight_that_is_computed_gets_its_gradient_too(monkeypatch, sabotage):
+    """Sabotage: put its gradient off like any other's, and nobody adds it to the parameters."""
+    layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 3).double())
+    x = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    layer(x).square().sum().backward()
+    reference = {n: p.grad for n, p in layer.named_parameters()}
+    layer.zero_grad()
+    if sabotage:
+        monkeypatch.setattr(split, "_is_a_parameter", lambda p: True)
+    with deferring() as put_off:
+        y = layer(x).square().sum()
+    y.backward()
+    with warnings.catch_warnings(action="ignore" if sabotage else "error"):
+        do_weights(put_off)
+    found = {n: p.grad for n, p in layer.named_parameters()}
+    if sabotage:
+        assert found["parametrizations.weight.original1"] is None
+    else:
+        assert worst(relative_errors(found, reference))[1] < 1e-12
+
+
+def test_a_rank_without_a_parameter_is_refused(pools):
+    def step():
+        import torch.distributed as dist
+
+        from dtlib.parallelism.pipeline import gpipe, run
+
+        bare, x = torch.nn.Tanh(), torch.ones(2, 3)
+        run(gpipe(2, 1), [bare, bare], x, x, torch.nn.functional.mse_loss, dist.group.WORLD)
+
+    with pytest.raises(RanksError, match="must have a parameter"):
+        pools[2].run(step)
 
 
 def test_a_stage_whose_gradient_is_not_collected_is_noticed(pools):

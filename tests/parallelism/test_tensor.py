@@ -313,6 +313,72 @@ def test_torchs_own_tensor_parallelism_has_the_same_loss_and_gradients():
             assert max(errors.values()) <= 1e-12
 
 
+def native_sequence_errors(forgets=False):
+    """torch's own SequenceParallel and loss_parallel, or (sabotage) a bias that we do not add."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor import parallel as native
+
+    from dtlib.models import GPT, gradients, relative_errors
+    from dtlib.parallelism import tensor_parallel, vocab_parallel_cross_entropy
+    from dtlib.parallelism.tensor_model import cut_of
+
+    group, rank, P = dist.group.WORLD, dist.get_rank(), dist.get_world_size()
+    tokens, targets = torch.randint(24, (2, 3, 8), generator=torch.Generator().manual_seed(7))
+    targets[0, 2] = -100
+    whole = GPT(CLASSIC, seed=3, dtype=torch.float64)
+    divided = tensor_parallel(whole, group, sequence_parallel=True)
+    if forgets:
+        divided.norm.bias._backward_hooks.clear()
+    loss = vocab_parallel_cross_entropy(divided(tokens), targets, group)
+    loss.backward()
+    columns, rows, mine, all_ = (
+        native.ColwiseParallel,
+        native.RowwiseParallel,
+        Shard(1),
+        Replicate(),
+    )
+    enters = native.PrepareModuleInput
+    plan = {
+        "blocks.0": enters(
+            input_layouts=(all_, None), desired_input_layouts=(mine, None), use_local_output=True
+        ),
+        "blocks.*.attention_norm": native.SequenceParallel(),
+        "blocks.*.feed_forward_norm": native.SequenceParallel(),
+        "blocks.*.attention": enters(
+            input_layouts=(mine, None), desired_input_layouts=(all_, None)
+        ),
+        "blocks.*.feed_forward": enters(input_layouts=mine, desired_input_layouts=all_),
+        "blocks.*.attention.out": rows(output_layouts=mine),
+        "blocks.*.feed_forward.up": columns(),
+        "blocks.*.feed_forward.down": rows(output_layouts=mine),
+        "norm": native.SequenceParallel(),
+        "head": columns(input_layouts=mine, output_layouts=Shard(-1), use_local_output=False),
+    }
+    plan |= {f"blocks.*.attention.{name}": columns() for name in ("query", "key", "value")}
+    native.parallelize_module(whole, init_device_mesh("cpu", (P,)), plan)
+    logits = whole(tokens)
+    with native.loss_parallel():
+        theirs = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        theirs.backward()
+    expected = {"loss": theirs.full_tensor()}
+    for name, gradient in gradients(whole).items():
+        full = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
+        expected[name] = cut_of(name, CLASSIC.kv_heads, P).part(full, rank, P)
+    return relative_errors(gradients(divided) | {"loss": loss}, expected)
+
+
+def test_torchs_own_sequence_and_loss_parallelism_has_the_same_loss_and_gradients(four):
+    for errors in four.run(native_sequence_errors):
+        assert max(errors.values()) <= 1e-12
+
+
+def test_sabotage_torchs_own_sees_a_bias_that_was_not_added_up(four):
+    for errors in four.run(native_sequence_errors, forgets=True):
+        assert {name for name, error in errors.items() if error > 1e-12} == {"norm.bias"}
+
+
 def build(spec, sequence_parallel=False, tokens=8):
     import torch.distributed as dist
 

@@ -133,7 +133,8 @@ class _Worker:
 
     def backward(self, s: int, i: int, dy: torch.Tensor | None) -> torch.Tensor | None:
         x, y = self.kept.pop((s, i))
-        torch.autograd.backward(y, dy)
+        if y.requires_grad:  # nothing does in a first stage whose parameters are all frozen
+            torch.autograd.backward(y, dy)
         if s == 0 and x.requires_grad:
             self.input_gradients[i] = x.grad
         return x.grad
@@ -173,7 +174,13 @@ def _own_stages(schedule: PipelineSchedule, rank: int, stages) -> dict[int, torc
     missing = [s for s in schedule.stages_of(rank) if s not in stages]
     if missing:
         raise ValueError(f"stages must have those of rank {rank}; missing are {missing}")
-    return {s: stages[s] for s in schedule.stages_of(rank)}
+    own = {s: stages[s] for s in schedule.stages_of(rank)}
+    if not any(list(stage.parameters()) for stage in own.values()):
+        raise ValueError(
+            f"stages of rank {rank} must have a parameter, whose dtype and device are those of "
+            f"what it receives; stages {list(own)} have none"
+        )
+    return own
 
 
 def _memory(stage: torch.nn.Module, inputs: list, like: torch.Tensor) -> Callable:
@@ -207,13 +214,14 @@ def _shares(targets: list[torch.Tensor]) -> list[float]:
 
 
 def _copies(schedule: PipelineSchedule, stages: Mapping, rank: int) -> list[tuple[list, int]]:
-    """What also stands on another rank: the parameters of a stage, and that rank."""
-    return [
+    """What also stands on another rank: the trained parameters of a stage, and that rank."""
+    pairs = [
         ([p for p in stages[s].parameters() if p.requires_grad], other)
         for s in stages
         for other in range(schedule.p)
         if other != rank and s in schedule.stages_of(other)
     ]
+    return [(parameters, other) for parameters, other in pairs if parameters]
 
 
 def _set_aside(copies: list) -> dict:

@@ -54,7 +54,9 @@ class _Deferring(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is F.linear:
-            return _Linear.apply(self.put_off, *_linear_arguments(*args, **(kwargs or {})))
+            x, *parameters = _linear_arguments(*args, **(kwargs or {}))
+            if all(map(_is_a_parameter, parameters)):
+                return _Linear.apply(self.put_off, x, *parameters)
         return function(*args, **(kwargs or {}))
 
 
@@ -62,12 +64,17 @@ def _linear_arguments(input, weight, bias=None) -> tuple:
     return input, weight, bias
 
 
+def _is_a_parameter(weight) -> bool:
+    """And no result of other parameters, through which the gradient would have to go on."""
+    return weight is None or weight.is_leaf
+
+
 @contextmanager
 def deferring() -> Iterator[PutOff]:
     """Forward passes in this block leave their weights' gradients for `do_weights`.
 
-    Gives the list on which the backward pass will put them. The parameters of the linear layers
-    must be leaves, as a module's are: their gradients go to ``.grad``.
+    Gives the list on which the backward pass will put them; from there they go to ``.grad``. A
+    weight that is itself computed, as under weight normalisation, is left to autograd, in B.
 
     >>> layer = torch.nn.Linear(2, 1)
     >>> x = torch.ones(3, 2, requires_grad=True)
