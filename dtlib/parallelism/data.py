@@ -126,8 +126,9 @@ class DataParallel(nn.Module):
     of the parameters in the buckets: "reverse" of how the module lists them, or "observed", the
     order in which rank 0's gradients got ready in the first step; `overlap=False` starts every
     all-reduce when `backward` is over; `average=False` adds gradients and does not divide by P,
-    for a loss that is already a part of the whole; `find_unused` spends one more all-reduce to
-    leave alone what got no gradient on any rank, which else gets a gradient of zero.
+    for a loss that is already a part of the whole: clear the gradients after each such sum, which
+    the next one would add P times (under `no_sync` they may collect); `find_unused` spends one more
+    all-reduce to leave alone what got no gradient on any rank, which else gets one of zero.
     After a step a gradient is a view of its bucket: clone what must outlive the next backward pass.
     Raises ValueError for an order of another name, sizes that are not positive, and a module
     without a parameter to train; TypeError for no group. Source: Li et al. 2020.

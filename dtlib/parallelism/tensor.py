@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib.foundations.require import require_divisor
+from dtlib.foundations.require import require, require_divisor
 from dtlib.parallelism import messages
 from dtlib.parallelism.adjoint import (
     all_gather,
@@ -151,14 +151,17 @@ class VocabParallelEmbedding(nn.Module):
     Equation: a lookup is a product with a matrix of ones and zeros, and the table is divided by
     rows, so it is a row-parallel layer.
     Arguments: `embedding`, the undivided table; `group`; `sequence_parallel` as of a row-parallel
-    layer. Raises ValueError when the ranks cannot hold equally many words, and for a token that no
-    rank has. Source: Shoeybi et al. 2019.
+    layer. Raises ValueError when the ranks cannot hold equally many words, for a table with padding
+    or a largest norm, and for a token that no rank has. Source: Shoeybi et al. 2019.
     """
 
     def __init__(self, embedding: nn.Embedding, group, *, sequence_parallel: bool = False):
         super().__init__()
         rank, P = ranks_of(group)
         self.words = embedding.num_embeddings
+        for option in ("padding_idx", "max_norm"):
+            value = getattr(embedding, option)
+            require(value is None, "VocabParallelEmbedding", option, value, "None: a plain table")
         require_divisor("VocabParallelEmbedding", "P", P, "the vocabulary", self.words)
         self.group, self.cut, self.sequence_parallel = group, Cut(0), sequence_parallel
         self.weight = _parameter(self.cut.part(embedding.weight, rank, P), embedding.weight)

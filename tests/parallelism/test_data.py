@@ -333,6 +333,27 @@ def test_shares_may_differ_and_even_be_empty(ranks):
     assert max(ranks.run(odd_shares)) <= 1e-12
 
 
+def summed_twice(clears):
+    """Two sums of a gradient of 1 on each rank, over its number: how often the first one counts."""
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.parallelism import DataParallel
+
+    model = DataParallel(torch.nn.Linear(1, 1, bias=False), dist.group.WORLD, average=False)
+    for _ in range(2):
+        model(torch.ones(1, 1)).sum().backward()
+        found = next(model.parameters()).grad.item() / dist.get_world_size()
+        if clears:
+            model.zero_grad()
+    return found
+
+
+def test_a_sum_is_added_once_if_gradients_are_cleared_and_else_p_times(ranks):
+    assert ranks.run(summed_twice, True) == [1] * ranks.n
+    assert ranks.run(summed_twice, False) == [1 + ranks.n] * ranks.n
+
+
 def no_tokens():
     import torch
     import torch.distributed as dist

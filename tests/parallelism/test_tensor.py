@@ -379,6 +379,23 @@ def test_sabotage_torchs_own_sees_a_bias_that_was_not_added_up(four):
         assert {name for name, error in errors.items() if error > 1e-12} == {"norm.bias"}
 
 
+def test_a_table_that_is_no_plain_one_is_refused(four):
+    """Its gradient would silently be another one: torch leaves out the row of the padding."""
+
+    def build(**options):
+        import torch.distributed as dist
+
+        from dtlib.parallelism import VocabParallelEmbedding
+
+        return VocabParallelEmbedding(torch.nn.Embedding(8, 4, **options), dist.group.WORLD).words
+
+    assert four.run(build) == [8] * 4
+    for options in ({"padding_idx": 3}, {"max_norm": 1.0}):
+        (name,) = options
+        with pytest.raises(RanksError, match=f"VocabParallelEmbedding: {name} is .* must be None"):
+            four.run(build, **options)
+
+
 def build(spec, sequence_parallel=False, tokens=8):
     import torch.distributed as dist
 
