@@ -45,7 +45,8 @@ class ContextParallel(nn.Module):
 
     def forward(self, tokens_bs):
         """The logits of this rank's tokens, in the order of its layout; every rank passes all."""
-        return self.module(self.own(tokens_bs), self.positions(tokens_bs.shape[1]))
+        positions = self.positions(tokens_bs.shape[1]).to(tokens_bs.device)
+        return self.module(tokens_bs[:, positions], positions)
 
     def own(self, x_bs):
         """This rank's columns of a tensor that has one for each token of the sequence."""

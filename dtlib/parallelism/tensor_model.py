@@ -132,6 +132,9 @@ class TensorParallelGPT(nn.Module):
             positions = torch.arange(tokens_bs.shape[-1], device=tokens_bs.device)
         x_bsh = self.embedding(tokens_bs)
         if self.spec.positions:
+            last, rows = int(positions.max()), self.spec.positions
+            allowed = f"below {rows}: the table has {rows} rows"
+            require(last < rows, "tensor_parallel", "the last position", last, allowed)
             x_bsh = x_bsh + self.position_embedding(self._own_tokens(positions))
         for block in self.blocks:
             x_bsh = block(x_bsh, positions)

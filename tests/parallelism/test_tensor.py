@@ -426,8 +426,9 @@ def build(spec, sequence_parallel=False, tokens=8):
             "P is 4, but must be a divisor of the vocabulary, which is 26",
         ),
         ((CLASSIC, True, 6), r"x.shape\[1\] = 6 is not a multiple of P = 4"),
+        ((CLASSIC, False, 9), "the last position is 8, but must be below 8: the table has 8 rows"),
     ],
-    ids=["heads", "key heads", "width", "words", "tokens"],
+    ids=["heads", "key heads", "width", "words", "tokens", "positions"],
 )
 def test_what_ranks_cannot_share_equally_is_refused_with_its_rule(four, arguments, said):
     with pytest.raises(RanksError, match=said):
