@@ -182,7 +182,7 @@ def pipeline_parallel_intensity(layers, hidden, p, element_bytes):
     symbol=r"I_\text{context}",
     unit="FLOP/B",
     source="Liu, Zaharia and Abbeel 2023, their condition for a ring of blocks",
-    conditions="attention alone, full mask, as many key heads as query heads; blocks go round",
+    conditions="attention alone, no mask, as many key heads as query heads; blocks go round",
 )
 def context_parallel_intensity(seq, cp, element_bytes):
     """Work per byte sent when the tokens of each sequence are shared by `cp` ranks.
