@@ -60,7 +60,7 @@ def dropless_plan(expert_tk: torch.Tensor, experts: int, group) -> Plan:
 def capacity_plan(expert_tk: torch.Tensor, experts: int, capacity: int, group) -> Plan:
     """Every rank has `capacity` places at every expert: beyond is dropped, below is padding.
 
-    All messages have the same size, so no counts are exchanged.
+    All messages have the same size and no counts are exchanged: ranks need equally many tokens.
     Raises ValueError for a capacity below 1, and as `dropless_plan`.
     """
     own = experts_per_rank(experts, group)
@@ -69,9 +69,10 @@ def capacity_plan(expert_tk: torch.Tensor, experts: int, capacity: int, group) -
     place_tk = choice_order(expert_tk, experts)
     rows = experts * capacity
     row_tk = torch.where(place_tk < capacity, expert_tk * capacity + place_tk, rows)
-    token_c = torch.full((rows + 1,), tokens)
-    token_c[row_tk.flatten()] = torch.arange(tokens).repeat_interleave(k)
-    each_pe = torch.full((experts // own, own), capacity)
+    token_c = expert_tk.new_full((rows + 1,), tokens)
+    numbers = torch.arange(tokens, device=expert_tk.device)
+    token_c[row_tk.flatten()] = numbers.repeat_interleave(k)
+    each_pe = expert_tk.new_full((experts // own, own), capacity)
     return _finished(token_c[:rows], row_tk, each_pe, each_pe)
 
 
@@ -84,9 +85,8 @@ def dispatch(x_th: torch.Tensor, plan: Plan, group) -> torch.Tensor:
 
 def combine(done: torch.Tensor, gate_tk: torch.Tensor, plan: Plan, group) -> torch.Tensor:
     """Each token's sum of gate times result: the way of `dispatch` back, every step transposed."""
-    arrived_order = torch.empty_like(plan.by_expert)
-    arrived_order[plan.by_expert] = torch.arange(len(plan.by_expert))
-    rows_ch = all_to_all(done[arrived_order], group, plan.received, plan.sent)
+    as_arrived = done[plan.by_expert.argsort()]
+    rows_ch = all_to_all(as_arrived, group, plan.received, plan.sent)
     copies_tkh = with_zero_row(rows_ch)[plan.row_tk]
     return (gate_tk[..., None] * copies_tkh).sum(dim=1)
 
@@ -195,14 +195,14 @@ def with_zero_row(x: torch.Tensor) -> torch.Tensor:
 
 
 def _plan(order_c, shape, token_c, sent_pe, received_pe) -> Plan:
-    row_c = torch.empty_like(order_c)
-    row_c[order_c] = torch.arange(len(order_c))
-    return _finished(token_c, row_c.view(shape), sent_pe, received_pe)
+    row_tk = order_c.argsort().view(shape)
+    return _finished(token_c, row_tk, sent_pe, received_pe)
 
 
 def _finished(token_c, row_tk, sent_pe, received_pe) -> Plan:
     ranks, own = received_pe.shape
-    expert_of_row = torch.arange(own).repeat(ranks).repeat_interleave(received_pe.flatten())
+    own_experts = torch.arange(own, device=received_pe.device)
+    expert_of_row = own_experts.repeat(ranks).repeat_interleave(received_pe.flatten())
     return Plan(
         token_c,
         row_tk,

@@ -43,7 +43,7 @@ def route(logit_te, k, *, gate="softmax", renormalise=None, bias_e=None):
     """
     require_chosen("route", k, logit_te.shape[1])
     score_te = scores(logit_te, gate)
-    selection = score_te if bias_e is None else score_te + bias_e
+    selection = score_te if bias_e is None else score_te + bias_e.to(score_te.device)
     expert_tk = selection.detach().topk(k, dim=-1).indices
     gate_tk = score_te.gather(1, expert_tk)
     if renormalise is None:
@@ -96,7 +96,7 @@ def choice_order(expert_tk, experts: int) -> torch.Tensor:
     """
     queue = expert_tk.T.flatten()
     member = nn.functional.one_hot(queue, experts)
-    place = (member.cumsum(dim=0) - member)[torch.arange(len(queue)), queue]
+    place = (member.cumsum(dim=0) - member).gather(1, queue[:, None])[:, 0]
     return place.view(expert_tk.T.shape).T
 
 
@@ -129,7 +129,7 @@ def balance_loss(routing: Routing, group=None) -> torch.Tensor:
     """
     tokens, experts = routing.logit_te.shape
     count_e = routing.counts().to(routing.logit_te.dtype)
-    total = torch.tensor(float(tokens), dtype=count_e.dtype)
+    total = count_e.new_tensor(float(tokens))
     if group is not None:
         count_e, total = all_reduce(count_e, group), all_reduce(total, group)
     f_e = count_e / count_e.sum()
@@ -165,5 +165,5 @@ class BiasBalancer:
 
     def update(self, count_e: torch.Tensor) -> None:
         """Move every bias by gamma; `count_e` are the counts of all ranks."""
-        load = count_e.to(self.bias_e.dtype)
+        load = count_e.to(self.bias_e)
         self.bias_e += self.gamma * torch.sign(load.mean() - load)

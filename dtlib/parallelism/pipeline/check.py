@@ -154,8 +154,9 @@ def _places(schedule: PipelineSchedule) -> tuple[dict, list]:
     again = []
     for rank, row in enumerate(schedule.rows):
         for at, step in enumerate(row):
+            place = (rank, at)
             for result in step.gives():
-                if places.setdefault(result, (rank, at)) != (rank, at):
+                if places.setdefault(result, place) is not place:
                     again.append((result, rank, at))
     return places, again
 

@@ -49,7 +49,9 @@ def play(schedule: PipelineSchedule, duration: Callable[[Step], object], comm=0)
                     waiting.setdefault(need, []).append(rank)
                     break
                 when, where = done[need]
-                now = max(now, when if where == rank else when + comm)
+                there = when if where == rank else when + comm
+                if there > now:
+                    now = there
             else:
                 own_starts.append(now)
                 now = now + duration(step)

@@ -4,14 +4,17 @@ A `PipelineTimeline` is a `Timeline` that knows the schedule which made it. Time
 they are given as whole numbers or fractions.
 """
 
+import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from numbers import Rational
+from operator import methodcaller
 
 from dtlib.parallelism.pipeline.check import check_progress, check_work
 from dtlib.parallelism.pipeline.play import Played, play
-from dtlib.parallelism.pipeline.schedule import PipelineSchedule, plain
+from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 from dtlib.timeline import Span, Timeline
 
 SPAN_KINDS = {"F": "forward", "B": "backward", "W": "weight", "BW": "backward"}
@@ -52,6 +55,11 @@ def simulate(schedule: PipelineSchedule, f=1, b=1, w=1, comm=0) -> PipelineTimel
     >>> simulate(zero_bubble(4, 8, c=1)).makespan
     27
     """
+    with _collector_at_rest():
+        return _simulated(schedule, f, b, w, comm)
+
+
+def _simulated(schedule: PipelineSchedule, f, b, w, comm) -> PipelineTimeline:
     check_work(schedule)
     times = {kind: _per_stage(schedule, kind, t) for kind, t in zip("FBW", (f, b, w), strict=True)}
     if comm < 0:
@@ -61,12 +69,24 @@ def simulate(schedule: PipelineSchedule, f=1, b=1, w=1, comm=0) -> PipelineTimel
     scale = math.lcm(*(t.denominator for t in given)) if exact else 1
     times = {kind: [_whole(t * scale, exact) for t in row] for kind, row in times.items()}
     times["BW"] = [b + w for b, w in zip(times["B"], times["W"], strict=True)]
-    played = play(schedule, lambda step: step.time(times), _whole(comm * scale, exact))
+    played = play(schedule, methodcaller("time", times), _whole(comm * scale, exact))
     check_progress(schedule, played)
     ints = all(isinstance(t, int) for x in (f, b, w, comm) for t in (x if _several(x) else (x,)))
     return PipelineTimeline(
         _spans(schedule, played, _in_given_unit(scale, exact, ints)), schedule, ""
     )
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """A simulation makes tuples of numbers, among which a search for cycles finds nothing."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _per_stage(schedule: PipelineSchedule, kind: str, time) -> list:
@@ -104,7 +124,7 @@ def _in_given_unit(scale: int, exact: bool, ints: bool):
     if not exact or (ints and scale == 1):
         return lambda time: time
     if ints and scale & (scale - 1) == 0:
-        return lambda time: plain(Fraction(time, scale))
+        return lambda time: time / scale if time % scale else time // scale
     return lambda time: Fraction(time, scale)
 
 
