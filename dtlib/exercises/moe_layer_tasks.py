@@ -7,6 +7,7 @@ from dtlib.exercises.judge import call, function
 from dtlib.exercises.own_work import own_work
 from dtlib.exercises.routed import (
     WIDTH,
+    Batch,
     choose,
     close,
     random,
@@ -57,7 +58,7 @@ def layer(answer: Any) -> str:
                 raise NotYet(f"{where}: the result has no graph behind it, so nothing learns")
             (out * dy[r]).sum().backward()
             grads = {name: p.grad for name, p in mine.items()} | {"dX": leaf.grad}
-            return out.detach(), grads, forward, len(comm.calls) - forward
+            return out.detach(), grads, forward, len(comm.calls) - forward, comm.sent_bytes
 
         results = record_team(program, P)
         whole = {name: p.clone().requires_grad_() for name, p in w.items()}
@@ -65,18 +66,24 @@ def layer(answer: Any) -> str:
         expected = _one_process(every, whole, k)
         (expected * torch.cat(dy)).sum().backward()
         ones = _one_process(every, whole, k, gates=False).split(tokens)
-        for rank, (out, _, _, _) in enumerate(results):
+        for rank, (out, *_) in enumerate(results):
             others = {"as if every gate were 1": ones[rank]}
             same(out, expected.split(tokens)[rank], f"{where}, rank {rank}: the output", others)
         for name in ("experts.up", "experts.down"):
-            for rank, (_, grads, _, _) in enumerate(results):
+            for rank, (_, grads, *_) in enumerate(results):
                 right = whole[name].grad.chunk(P)[rank]
                 same(grads[name], right, f"{where}, rank {rank}: the gradient of {name}")
-        shares = [grads["router.weight"] for _, grads, _, _ in results]
+        shares = [grads["router.weight"] for _, grads, *_ in results]
         _router(shares, whole["router.weight"].grad, where)
-        for rank, (_, grads, forward, backward) in enumerate(results):
+        chosen = [(part @ w["router.weight"].T).topk(k, dim=1).indices for part in x]
+        batch = Batch(where, experts, x, chosen)
+        for rank, (_, grads, forward, backward, sent) in enumerate(results):
             same(grads["dX"], every.grad.split(tokens)[rank], f"{where}, rank {rank}: dX")
             same_calls(f"{where}, rank {rank}", forward, backward, 3, 2)
+            rows, count = 2 * sum(batch.away(rank)) * WIDTH * 8, (P - 1) * experts // P
+            right = rows + count * (4 if sent == rows + count * 4 else 8)  # counts of 32 bits do
+            what = "the counts and the rows, there and back, in both passes"
+            same_bytes(f"{where}, rank {rank}", sent, right, what)
     return "output, dX and every gradient of one process; three all-to-alls forwards, two backwards"
 
 
@@ -259,7 +266,7 @@ def balance(answer: Any) -> str:
         if early > SOON:
             raise NotYet(
                 f"{where}: in steps 30 to 50 the busiest expert still has {early:.3f} times the "
-                f"mean load; below {SOON} is asked for"
+                f"mean load; below {SOON} is asked for: is it on its way, or beyond?"
             )
         if late > CALM:
             raise NotYet(

@@ -126,6 +126,17 @@ def dispatch_with_wide_counts(comm, x, expert, experts):
     return rows[by_expert], arriving.sum(0).tolist(), (order, by_expert, send, receive)
 
 
+def dispatch_with_counts_of_32_bits(comm, x, expert, experts):
+    class Narrow:
+        def __getattr__(self, name):
+            return getattr(comm, name)
+
+        def all_to_all(self, x, send, receive):
+            return comm.all_to_all(x if x.is_floating_point() else x.int(), send, receive)
+
+    return dispatch(Narrow(), x, expert, experts)
+
+
 def dispatch_with_turned_loads(comm, x, expert, experts):
     rows, loads, way = dispatch(comm, x, expert, experts)
     return rows, loads[::-1], way
@@ -154,6 +165,27 @@ def moe(comm, x, w, k, route=route, combine=combine, detach=False, skip=False, s
     if sum_router:
         router.register_hook(comm.all_reduce)
     return out
+
+
+def moe_all_tokens_everywhere(comm, x, w, k):
+    """Every token to every rank, and a share of every result back: as many calls, more bytes."""
+    P, own = comm.size, len(w["experts.up"])
+    tokens = comm.all_to_all(torch.full((P,), len(x)), [1] * P, [1] * P).tolist()
+    every = exchange(comm, x.repeat(P, 1), [len(x)] * P, tokens)
+    expert, gate = route(F.linear(every, w["router.weight"]), k)
+    out = 0 * every
+    for e, (up, down) in enumerate(zip(w["experts.up"], w["experts.down"], strict=True)):
+        share = (gate * (expert == comm.rank * own + e)).sum(1, keepdim=True)
+        out = out + share * F.linear(F.gelu(F.linear(every, up)), down)
+    return exchange(comm, out, tokens, [len(x)] * P).view(P, *x.shape).sum(0)
+
+
+def moe_that_passes_rows_by_idle_experts(comm, x, w, k):
+    expert, gate = route(F.linear(x, w["router.weight"]), k)
+    rows, loads, way = dispatch(comm, x, expert, len(w["router.weight"]))
+    work = zip(rows.split(loads), w["experts.up"], w["experts.down"], strict=True)
+    done = [F.linear(F.gelu(F.linear(p, up)), down) if len(p) else p for p, up, down in work]
+    return combine(comm, torch.cat(done), gate, way)
 
 
 def moe_of_dtlib(comm, x, w, k):
@@ -297,6 +329,7 @@ CASES = {
     ),
     "ex-lab-moe-dispatch": Case(
         solution=dispatch,
+        also_right=[dispatch_with_counts_of_32_bits],
         wrong=[
             (lambda c, x, e, n: dispatch(c, x, e, n, tell=False), "expects . rows from rank"),
             (lambda c, x, e, n: dispatch(c, x, e, n, sort=False), "but not sorted by expert"),
@@ -348,6 +381,8 @@ CASES = {
                 "experts that get nothing|deadlock|never makes",
             ),
             (lambda c, x, w, k: moe(c, x, w, k, sum_router=True), "leave that to|more collectives"),
+            (moe_all_tokens_everywhere, "right, but it sends more bytes"),
+            (moe_that_passes_rows_by_idle_experts, "gradient of experts.up is missing"),
             (moe_of_dtlib, "the work of dtlib.parallelism"),
             (lambda c, x, w, k: x, "the output differs"),
         ],

@@ -1,5 +1,6 @@
 """Every check of the 1F1B lab: the solution passes; the stub, wrong answers, dtlib's fail."""
 
+import torch
 from exercise_cases import Case, EveryExercise
 
 from dtlib.parallelism import pipeline
@@ -15,6 +16,11 @@ def gpipe(p, m, order=1):
     batches = range(m)[::order]
     rows = [[f"{r}F{i}" for i in range(m)] + [f"{r}BW{i}" for i in batches] for r in range(p)]
     return PipelineSchedule(rows, m)
+
+
+def gpipe_in_two_orders(p, m):
+    rows = [gpipe(p, m).rows[r] for r in range(p)]
+    return PipelineSchedule([row[:m][:: (-1) ** r] + row[m:] for r, row in enumerate(rows)], m)
 
 
 def one_f_one_b(p, m, ahead=lambda p, r: p - 1 - r):
@@ -92,6 +98,26 @@ def weight_gradient(dy, x):
     return dy.flatten(0, -2).T @ x.flatten(0, -2)
 
 
+def one_f_one_b_of_a_helper(p, m):
+    from dtlib.parallelism.pipeline import builders
+
+    both = [[[f"{r}{kind}{i}" for i in range(m)] for kind in ("F", "BW")] for r in range(p)]
+    return PipelineSchedule([builders._alternate(*both[r], min(p - 1 - r, m)) for r in range(p)], m)
+
+
+def shares_of_a_tensor(targets, dtype=torch.float32):
+    counts = torch.stack([(part != -100).sum() for part in targets]).to(dtype)
+    return counts / counts.sum()
+
+
+def weight_gradient_of_dtlib(dy, x):
+    from dtlib.parallelism.pipeline import split
+
+    weight = torch.zeros(dy.shape[-1], x.shape[-1], dtype=dy.dtype, requires_grad=True)
+    split._weights(x, dy, weight, None)
+    return weight.grad
+
+
 CASES = {
     "ex-lab-pp-predict": Case(
         solution=predicted(),
@@ -111,9 +137,12 @@ CASES = {
     ),
     "ex-lab-pp-gpipe": Case(
         solution=gpipe,
-        also_right=[lambda p, m: gpipe(p, m, -1), one_f_one_b],
+        also_right=[lambda p, m: gpipe(p, m, -1)],
         wrong=[
-            (one_stage_at_a_time, "legal, but slow: if F, B and W take 1, 1 and 1"),
+            (one_f_one_b, "goes back before it has done all its forward passes"),
+            (zb_h2, "goes back before it has done all its forward passes"),
+            (one_stage_at_a_time, "goes back before it has done all its forward passes"),
+            (gpipe_in_two_orders, "legal, but slow: if F, B and W take 1, 1 and 1"),
             (without_the_last, "nobody does"),
             (lambda p, m: gpipe(p, m).rows, "return a PipelineSchedule, got tuple"),
             (lambda p, m: gpipe(p, m + 1), "micro-batches, asked are"),
@@ -133,17 +162,20 @@ CASES = {
             (without_the_last, "nobody does"),
             (lambda p, m: pipeline.one_f_one_b(p, m).named("mine"), "library's own one_f_one_b"),
             (lambda p, m: pipeline.zero_bubble(p, m, 1), "library's own zero_bubble"),
+            (one_f_one_b_of_a_helper, "library's own _alternate"),
         ],
     ),
     "ex-lab-pp-weights": Case(
         solution=shares,
+        also_right=[lambda targets: shares_of_a_tensor(targets, torch.float64)],
         wrong=[
             (lambda targets: [1 / len(targets)] * len(targets), "a mean of means"),
             (lambda targets: [part.numel() for part in targets], "a mean of means"),
             (
                 lambda targets: [int((t != -100).sum()) for t in targets],
-                "do not add up|all weights",
+                "do not add up",
             ),
+            (shares_of_a_tensor, "to seven digits only"),
             (lambda targets: shares(targets)[::-1], "are not the micro-batches' shares"),
             (lambda targets: [1.0], "must have 3 items"),
         ],
@@ -165,6 +197,7 @@ CASES = {
             ),
             ((input_gradient, lambda dy, x: dy.mT @ x), "weight_gradient, for x with 3 .* has the"),
             ((lambda dy, w: -dy @ w, weight_gradient), "input_gradient, .* the right shape, but"),
+            ((input_gradient, weight_gradient_of_dtlib), "the work of dtlib.parallelism"),
             ((lambda dy, w: 1.0, weight_gradient), "input_gradient returns float"),
             ((weight_gradient, input_gradient), "input_gradient, for x with 2 dimensions: "),
             (input_gradient, "must have 2 items"),
