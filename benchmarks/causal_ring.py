@@ -2,8 +2,8 @@
 
     causal-ring-ranks    seconds of the slowest rank, labels "2 ranks zigzag", "4 ranks no mask"
 
-Forward passes of one layer, 2,048 tokens, 8 heads of 64 numbers; blocks are cut into 8 x 8 tiles, so
-that what the mask forbids is hardly computed. Every rank has one thread.
+Forward passes of one layer, 2,048 tokens, 8 heads of 64 numbers; blocks are cut into 8 x 8 tiles,
+so that what the mask forbids is hardly computed. Every rank has one thread.
 """
 
 import time

@@ -77,8 +77,9 @@ class _Reader:
         base, scripts, end = self._atom(), {}, self._end()
         while self._skip() and self._peek() in ("_", "^"):
             mark = self._next()
-            if mark == "^" and "_" in scripts and self._value(start, end):
-                base = self._place(f"<msub>{base}{scripts.pop('_')}</msub>", start, end)
+            if mark == "^" and self._value(start, end):
+                low = scripts.pop("_", None)
+                base = self._place(f"<msub>{base}{low}</msub>" if low else base, start, end)
             scripts[mark], end = self._argument(), self._end()
         match scripts:
             case {"_": low, "^": high}:

@@ -43,6 +43,11 @@ def test_a_power_of_a_symbol_with_an_index_leaves_a_place_for_its_base():
     place = '<mrow data-value="cv"><msub><mi>c</mi><mtext>a</mtext></msub></mrow>'
     assert drawn == f"<mrow><msup>{place}<mrow><mn>2</mn></mrow></msup></mrow>"
     assert "msubsup" in mathml(r"c_\text{a}^{2}")
+    letter = '<mrow data-value="seq"><mi>s</mi></mrow>'
+    assert (
+        mathml("s^{2}", {"s": "seq"})
+        == f"<mrow><msup>{letter}<mrow><mn>2</mn></mrow></msup></mrow>"
+    )
 
 
 def text(latex: str) -> str:
