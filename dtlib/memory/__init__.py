@@ -1,5 +1,9 @@
-"""What a rank must hold: the account of its memory."""
+"""What a rank must hold: the account of its memory, and a meter of it.
 
+What needs torch is imported when one of its names is first asked for.
+"""
+
+from dtlib.lazy import on_demand
 from dtlib.memory.account import (
     best_segment_layers,
     fused_layer_bytes,
@@ -16,7 +20,14 @@ from dtlib.memory.account import (
     weight_shards,
 )
 
+_NEEDS_TORCH = {
+    "meter": ("Meter", "saved_by_operation", "saved_tensor_bytes"),
+}
+
+__getattr__ = on_demand(__name__, _NEEDS_TORCH)
+
 __all__ = [
+    "Meter",
     "best_segment_layers",
     "fused_layer_bytes",
     "gathered_bytes",
@@ -26,6 +37,8 @@ __all__ = [
     "optimizer_shards",
     "pipeline_activation_bytes",
     "rank_params",
+    "saved_by_operation",
+    "saved_tensor_bytes",
     "segment_repeated_flops",
     "segmented_activation_bytes",
     "weight_bytes",
