@@ -77,6 +77,10 @@ class Meter:
         """The storages that are held now, in the order in which they were saved."""
         return list(self._held.values())
 
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether the storage of this tensor is one of those that are held now."""
+        return _key(tensor) in self._held
+
     def _pack(self, tensor: torch.Tensor) -> Any:
         return tensor.detach() if _key(tensor) in self._besides else _Held(self, tensor)
 
