@@ -1,0 +1,219 @@
+"""The memory equation of a rank: its terms, its stages, and schedules as the second witness."""
+
+from dataclasses import replace
+
+import pytest
+
+from dtlib.foundations import MoE, TransformerSpec, catalog, published_models
+from dtlib.memory import (
+    AllocatorModel,
+    activation_bytes,
+    model_state_bytes,
+    pipeline_memory,
+    rank_memory,
+    recipes,
+    stage_params,
+)
+from dtlib.parallelism.pipeline import gpipe, interleaved, one_f_one_b, simulate, zero_bubble
+
+LLAMA = published_models["llama-3.1-8b"]
+MIXTRAL = published_models["mixtral-8x7b"]
+SMALL = TransformerSpec("small", 8, 64, 4, 128, norm="rms", bias=False, gated=True)
+EXACT = {"rel": 1e-12}
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_the_state_of_one_rank_is_the_zero_formula_of_its_parameters(stage):
+    rank = rank_memory(LLAMA, seq=512, tp=2, dp=16, stage=stage)
+    own = stage_params(LLAMA, tp=2).total
+    assert rank["state"] == pytest.approx(model_state_bytes(own, stage, 16), **EXACT)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tp": 4, "stage": 1, "dp": 8},
+        {"tp": 2, "cp": 4, "recompute": "full", "segment": 2, "allocator": AllocatorModel()},
+        {"pp": 4, "place": 1, "recipe": "passing", "stage": 3, "dp": 2},
+    ],
+    ids=str,
+)
+def test_the_terms_add_up_to_the_memory_and_none_is_negative(options):
+    rank = rank_memory(LLAMA, seq=1024, **options)
+    assert sum(rank.terms().values()) == pytest.approx(rank["memory"], **EXACT)
+    assert all(value >= 0 for value in rank.terms().values())
+
+
+@pytest.mark.parametrize("spec", [LLAMA, MIXTRAL, published_models["deepseek-v3"]], ids=repr)
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_the_activations_of_one_rank_are_the_exact_list(spec, recompute):
+    rank = rank_memory(spec, seq=2048, micro_batch=2, tp=4, recompute=recompute)
+    exact = activation_bytes(spec, 2048, 2, tp=4, sequence_parallel=True, recompute=recompute)
+    found = rank["activations"] + rank.terms().get("expert_activations", 0)
+    assert found == pytest.approx(exact, **EXACT)
+
+
+def test_what_is_repeated_is_the_layer_that_needs_most():
+    """Full recomputation holds one whole layer while it repeats it, and the inputs of all."""
+    spec = replace(SMALL, moe=MoE(8, 2, 128, dense_layers=2))
+    rank = rank_memory(spec, seq=64, recompute="full")
+    one = [
+        activation_bytes(spec, 64, layers=1, first_layer=at, recompute=r)
+        for at in (0, 7)
+        for r in ("none", "full")
+    ]
+    assert rank["again"] == max(one[0] - one[1], one[2] - one[3])
+
+
+@pytest.mark.parametrize(("p", "m"), [(4, 16), (4, 2), (8, 8)])
+def test_micro_batches_under_way_are_those_that_the_schedule_holds(p, m):
+    peaks = simulate(one_f_one_b(p, m)).peak_activations
+    ranks = pipeline_memory(SMALL, pp=p, seq=64, micro_batches=m)
+    assert [rank["in_flight"] for rank in ranks] == peaks
+    one = activation_bytes(SMALL, 64, layers=8 // p)
+    assert [rank["activations"] for rank in ranks] == [one * peak for peak in peaks]
+
+
+@pytest.mark.parametrize("v", [2, 4])
+def test_interleaved_stages_hold_what_their_schedule_holds(v):
+    peaks = simulate(interleaved(4, 64, v)).peak_activations
+    ranks = pipeline_memory(SMALL, pp=4, seq=64, interleave=v)
+    assert [rank["in_flight"] for rank in ranks] == pytest.approx([float(x) for x in peaks])
+    assert ranks[0]["in_flight"] == 4 * (1 + 3 / (4 * v))
+
+
+@pytest.mark.parametrize("schedule", [gpipe(4, 8), zero_bubble(4, 8, 1), zero_bubble(4, 8, 2)])
+def test_any_schedules_peaks_can_be_counted(schedule):
+    peaks = simulate(schedule).peak_activations
+    ranks = pipeline_memory(SMALL, pp=4, seq=64, in_flight=peaks)
+    one = activation_bytes(SMALL, 64, layers=2)
+    assert [rank["activations"] for rank in ranks] == [one * peak for peak in peaks]
+
+
+def test_stages_differ_by_their_tables_and_by_what_is_under_way():
+    first, middle, _, last = pipeline_memory(LLAMA, pp=4, seq=4096, tp=2)
+    assert "logits" in last.terms() and "logits" not in first.terms() | middle.terms()
+    table = LLAMA.vocab * LLAMA.hidden / 2
+    assert first["rank_params"] - middle["rank_params"] == table
+    assert last["rank_params"] - middle["rank_params"] == table + LLAMA.hidden
+    assert [rank["activations"] / last["activations"] for rank in (first, middle)] == [4, 3]
+
+
+def test_a_short_step_on_a_large_vocabulary_is_fullest_at_the_end():
+    """The first rank is not always the fullest: with few micro-batches the logits decide."""
+    wide = replace(SMALL, vocab=200_000)
+    ranks = pipeline_memory(wide, pp=4, seq=256, micro_batches=1)
+    memory = [rank["memory"] for rank in ranks]
+    assert memory.index(max(memory)) == 3
+
+
+def test_stages_may_be_unequal_and_an_empty_one_holds_its_table_only():
+    ranks = pipeline_memory(SMALL, pp=3, seq=64, stages=[5, 3, 0])
+    assert [rank["activations"] for rank in ranks][2] == 0
+    assert ranks[2]["rank_params"] == SMALL.vocab * SMALL.hidden + SMALL.hidden
+
+
+@pytest.mark.parametrize("ep", [1, 4, 8])
+def test_experts_are_divided_and_their_state_shared_by_fewer_replicas(ep):
+    """ep times fewer experts, held by ep times fewer replicas: under ZeRO-3 nothing changes."""
+    rank = rank_memory(MIXTRAL, seq=512, dp=8, ep=ep, stage=3)
+    whole = rank_memory(MIXTRAL, seq=512, dp=8, stage=3)
+    assert rank["state"] == pytest.approx(whole["state"], **EXACT)
+    plain = rank_memory(MIXTRAL, seq=512, dp=8, ep=ep)
+    held = 16 * stage_params(MIXTRAL).experts / ep
+    assert sum(v for n, v in plain.terms().items() if n in _EXPERT_STATE) == held
+
+
+_EXPERT_STATE = {f"expert_{part}" for part in ("weights", "gradients", "master", "moments")}
+
+
+@pytest.mark.parametrize("cp", [2, 8])
+def test_context_parallel_ranks_share_the_state_and_divide_the_tokens(cp):
+    one = rank_memory(LLAMA, seq=8192, dp=2, stage=1)
+    many = rank_memory(LLAMA, seq=8192, dp=2, cp=cp, stage=1)
+    assert many["activations"] * cp == one["activations"]
+    assert many["logits"] * cp == one["logits"]
+    assert many["moments"] * cp == one["moments"] and many["weights"] == one["weights"]
+
+
+@pytest.mark.parametrize("name", list(recipes))
+def test_every_recipe_is_the_sum_of_its_lines(name):
+    rank = rank_memory(SMALL, seq=64, recipe=name, dp=4, stage=2)
+    per_parameter = recipes[name].per_parameter(2, 4)
+    assert rank["state"] == pytest.approx(per_parameter * SMALL.params(), **EXACT)
+
+
+def test_an_allocator_reserves_a_share_of_what_moves_and_nothing_of_the_state():
+    plain = rank_memory(LLAMA, seq=2048, tp=2)
+    rank = rank_memory(LLAMA, seq=2048, tp=2, allocator=AllocatorModel(0.2, 2))
+    ahead = 2 * 32 * 2048 * 4096
+    assert rank["ahead"] == ahead and rank["moving"] == plain["moving"] + ahead
+    assert rank["reserve"] == pytest.approx(0.2 * rank["moving"], **EXACT)
+    assert rank["state"] == plain["state"]
+
+
+def test_only_sequence_parallelism_without_a_pipeline_holds_messages():
+    for options in ({"tp": 1}, {"tp": 2, "sequence_parallel": False}, {"tp": 2, "pp": 2}):
+        rank = rank_memory(LLAMA, seq=512, allocator=AllocatorModel(), **options)
+        assert "ahead" not in rank.terms()
+
+
+def test_memory_that_was_allocated_on_b200s_is_met_without_any_fitted_constant():
+    """SimuMax's measurement: Llama 3 70B with 12 layers on 8 tensor-parallel ranks, 28.29 GiB."""
+    spec = replace(published_models["llama-3.1-70b"], layers=12)
+    rank = rank_memory(spec, seq=4096, tp=8, recipe="32-bit sums", stage=1)
+    assert rank["memory"] / 2**30 == pytest.approx(28.29, rel=0.03)
+
+
+def test_whether_it_fits_is_asked_of_a_gpu():
+    gpu = catalog["h100-sxm"]
+    assert rank_memory(LLAMA, seq=4096, tp=8, gpu=gpu).fits
+    assert not rank_memory(LLAMA, seq=4096, gpu=gpu).fits
+    with pytest.raises(ValueError, match="gpu is None, but must be given"):
+        _ = rank_memory(LLAMA, seq=4096).fits
+
+
+@pytest.mark.parametrize("forgotten", ["logits", "activations", "master", "moments"])
+def test_sabotage_a_forgotten_term_is_missed(forgotten):
+    rank = rank_memory(LLAMA, seq=8192, dp=8, stage=1)
+    rest = sum(value for name, value in rank.terms().items() if name != forgotten)
+    assert rest < 0.97 * rank["memory"]
+
+
+def test_a_sheet_opens_prints_and_varies():
+    rank = rank_memory(LLAMA, seq=4096, tp=4, dp=8, stage=1, allocator=AllocatorModel())
+    shown = repr(rank)
+    assert "activations under way" in shown and "allocator's reserve" in shown
+    twice = rank.replaced(micro_batch=2)
+    assert twice["activations"] == 2 * rank["activations"] and twice["state"] == rank["state"]
+    assert rank.exponents("activations")["seq"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pp": 3}, "pp is 3, but must be a divisor of the 32 layers"),
+        ({"pp": 2, "stages": [16, 15]}, "stages is .16, 15., but must be 2 counts that add up"),
+        ({"pp": 2, "place": 2}, "place is 2, but must be below 2"),
+        ({"stage": 5}, "stage is 5, but must be 0, 1, 2 or 3"),
+        ({"dp": 2, "ep": 4}, "ep is 4, but must be a divisor of dp x cp, which is 2"),
+        ({"micro_batches": 0}, "micro_batches is 0, but must be a whole number of at least 1"),
+        ({"in_flight": -1}, "in_flight is -1, but must be a positive number"),
+        ({"tp": 5}, "tp is 5, but must be a divisor of heads"),
+        ({"cp": 3}, "cp is 3, but must be a divisor of seq"),
+        ({"recompute": "most"}, "recompute is 'most', but must be"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        rank_memory(LLAMA, seq=1024, **options)
+
+
+def test_other_mistakes_are_named_too():
+    with pytest.raises(TypeError, match="spec is 'llama', but must be a TransformerSpec"):
+        rank_memory("llama", seq=1024)
+    with pytest.raises(ValueError, match=r"in_flight is \[1, 2\], but must be one number for each"):
+        pipeline_memory(LLAMA, pp=4, seq=64, in_flight=[1, 2])
+    with pytest.raises(ValueError, match="reserve_share is -1, but must be a number of at least"):
+        AllocatorModel(reserve_share=-1)
