@@ -1,0 +1,222 @@
+"""What every ZeRO stage is made of: a flat tensor in P equal parts, of which each rank owns one.
+
+The nouns:
+
+- **Whole**: parameters laid end to end, and zeros up to a multiple of P.
+- **Part**: one of the P equal pieces. Rank r owns part r: it alone updates it.
+- **Gather**: every rank hands out its part, and all have the whole.
+- **Reduce**: the ranks' gradients are added, and each rank gets the part that it owns.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from dtlib.parallelism.messages import ranks_of
+from dtlib.runtime.names import all_gather_single, reduce_scatter_single
+
+
+class Flat:
+    """Parameters of one kind, end to end in one tensor; this rank's part of it is ``own``.
+
+    The parameters become views of ``whole``: who gathers into it has changed them all. ``own`` is
+    what an optimizer is given. It is a view of ``whole`` too, unless it has another dtype (a
+    master copy in 32 bits beside 16-bit weights) or is kept ``apart``, so that the whole can go.
+    Arguments: `parameters`, at least one, of one dtype and device; `group`; `dtype` of the whole;
+    `own_dtype` of the part, each as the parameters are where it is not given.
+    """
+
+    def __init__(self, parameters, group, *, dtype=None, own_dtype=None, apart=False):
+        self.parameters, self.group = list(parameters), group
+        self.rank, self.P = ranks_of(group)
+        self.shapes = [parameter.shape for parameter in self.parameters]
+        self.sizes = [parameter.numel() for parameter in self.parameters]
+        self.length = sum(self.sizes)
+        self.part = -(-self.length // self.P)
+        exact = self.lay_out([parameter.detach() for parameter in self.parameters])
+        self.whole = exact.to(dtype or exact.dtype)
+        own = exact[self.place].to(own_dtype or exact.dtype)
+        trains = self.parameters[0].requires_grad
+        self.own = nn.Parameter(own.clone() if apart else own, requires_grad=trains)
+        self._views = self.cut(self.whole)
+        self._nothing = self.whole.new_empty(0)
+        self.show()
+
+    @property
+    def place(self) -> slice:
+        """Where this rank's part lies in the whole."""
+        return slice(self.rank * self.part, (self.rank + 1) * self.part)
+
+    def cut(self, whole: torch.Tensor) -> list[torch.Tensor]:
+        """One view for each parameter, in its shape; what only fills up is left over."""
+        pieces = whole[: self.length].split(self.sizes)
+        return [piece.view(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+
+    def lay_out(self, tensors: Sequence[torch.Tensor | None], factor=1.0, dtype=None):
+        """Tensors like the parameters, end to end, times ``factor``; None counts as zeros."""
+        like = self.parameters[0]
+        whole = torch.zeros(self.P * self.part, dtype=dtype or like.dtype, device=like.device)
+        for view, tensor in zip(self.cut(whole), tensors, strict=True):
+            if tensor is not None:
+                torch.mul(tensor.detach(), factor, out=view)
+        return whole
+
+    def gather(self):
+        """Start to fill the whole with all ranks' parts; wait for what it returns."""
+        self._sent = self.own.detach().to(self.whole.dtype)
+        return all_gather_single(self.whole, self._sent, group=self.group, async_op=True)
+
+    def gathered(self, part: torch.Tensor) -> list[torch.Tensor]:
+        """The ranks' tensors like ``own``, such as an optimizer's moments, cut by parameter."""
+        whole = part.new_empty(self.P * self.part)
+        all_gather_single(whole, part.detach().contiguous(), group=self.group)
+        return self.cut(whole)
+
+    def reduce(self, factor: float, dtype=None):
+        """Take the gradients and start to add them, times ``factor``: (whole, part, handle)."""
+        if any(p.grad is not None and p.grad.is_sparse for p in self.parameters):
+            raise TypeError("a gradient is sparse; parts are cut from dense ones (sparse=False)")
+        whole = self.lay_out([p.grad for p in self.parameters], factor, dtype)
+        self.drop_gradients()
+        part = whole.new_empty(self.part)
+        return whole, part, reduce_scatter_single(part, whole, group=self.group, async_op=True)
+
+    def drop_gradients(self) -> None:
+        """No whole gradient is kept."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def show(self) -> None:
+        """The parameters are the whole's views."""
+        for parameter, view in zip(self.parameters, self._views, strict=True):
+            parameter.data = view
+
+    def allocate(self) -> None:
+        """Give the whole its memory back, for a gather to fill; views of it are valid again."""
+        self.whole.untyped_storage().resize_(self.whole.numel() * self.whole.element_size())
+
+    def release(self) -> None:
+        """Free the whole. The parameters are empty until it is gathered again."""
+        for parameter in self.parameters:
+            parameter.data = self._nothing
+        self.whole.untyped_storage().resize_(0)
+
+
+class Reductions:
+    """Reduce-scatters, of which one at a time is under way: no second whole gradient is kept."""
+
+    def __init__(self, factor: float, dtype=None):
+        self.factor, self.dtype, self._under_way = factor, dtype, None
+
+    def start(self, flat: Flat) -> None:
+        """Wait for the one before, then start this one."""
+        self.finish()
+        self._under_way = flat, *flat.reduce(self.factor, self.dtype)
+
+    def finish(self) -> None:
+        """What has been added up joins the gradient of the part."""
+        if self._under_way is None:
+            return
+        (flat, _, part, work), self._under_way = self._under_way, None
+        work.wait()
+        part = part.to(flat.own.dtype)
+        flat.own.grad = part if flat.own.grad is None else flat.own.grad.add_(part)
+
+
+def of_one_kind(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Parameters that may lie in one flat tensor: one dtype, one device, all trained or none."""
+    kinds: dict[tuple, list[nn.Parameter]] = {}
+    for p in parameters:
+        kinds.setdefault((p.dtype, p.device, p.requires_grad), []).append(p)
+    return list(kinds.values())
+
+
+def clip_gradients(parts: Iterable[nn.Parameter], max_norm: float, group) -> torch.Tensor:
+    """Scale the gradients of all ranks' parts so that their common norm is at most `max_norm`.
+
+    Equation: the square of the norm is the sum of the parts' squares: one all-reduce of one number.
+    Arguments: `parts`, whose gradients are reduced already (`FullySharded.parameters()`);
+    `max_norm`, positive; `group`. Returns the norm before. Raises ValueError for another bound.
+    """
+    if not max_norm > 0:
+        raise ValueError(f"max_norm = {max_norm}; a bound on the norm is positive")
+    gradients = [part.grad for part in parts if part.grad is not None]
+    squares = [gradient.double().square().sum() for gradient in gradients]
+    total = torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
+    dist.all_reduce(total, group=group)
+    norm = total.sqrt()
+    for gradient in gradients:
+        gradient.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0).to(gradient.dtype))
+    return norm
+
+
+def whole_state(optimizer, flats: Iterable[Flat], groups: Sequence[Sequence[nn.Parameter]]) -> dict:
+    """The state of an optimizer of parts, as one of whole parameters would give it.
+
+    Every rank calls it and gets the whole. `groups` lists the parameters of each parameter group,
+    in the order in which an optimizer of whole parameters would number them.
+    """
+    number = _numbers(groups)
+    state: dict[int, dict] = {}
+    for flat in flats:
+        for name, value in optimizer.state.get(flat.own, {}).items():
+            cut = _is_cut(name, value, flat.own)
+            pieces = flat.gathered(value) if cut else [value] * len(flat.sizes)
+            for parameter, piece in zip(flat.parameters, pieces, strict=True):
+                kept = piece.detach().clone() if torch.is_tensor(piece) else piece
+                state.setdefault(number[parameter], {})[name] = kept
+    listed = [
+        {**{key: group[key] for key in group if key != "params"}, "params": [number[p] for p in ps]}
+        for group, ps in zip(optimizer.param_groups, groups, strict=True)
+    ]
+    return {"state": dict(sorted(state.items())), "param_groups": listed}
+
+
+def load_whole_state(optimizer, flats, groups, state_dict: dict) -> None:
+    """Give an optimizer of parts what `whole_state`, or one of whole parameters, has returned.
+
+    Raises ValueError for other parameter groups, and for counters that differ within one flat
+    tensor, whose part has only one.
+    """
+    sizes = [len(group["params"]) for group in state_dict["param_groups"]]
+    if sizes != [len(parameters) for parameters in groups]:
+        raise ValueError(
+            f"state_dict: parameter groups of {sizes} parameters; "
+            f"here they have {[len(parameters) for parameters in groups]}"
+        )
+    number = _numbers(groups)
+    for flat in flats:
+        saved = [state_dict["state"].get(number[p], {}) for p in flat.parameters]
+        names = dict.fromkeys(name for one in saved for name in one)
+        optimizer.state[flat.own] = {name: _loaded(name, saved, flat) for name in names}
+    for group, other in zip(optimizer.param_groups, state_dict["param_groups"], strict=True):
+        group.update({key: value for key, value in other.items() if key != "params"})
+
+
+def _numbers(groups) -> dict[nn.Parameter, int]:
+    listed = [parameter for parameters in groups for parameter in parameters]
+    return {parameter: i for i, parameter in enumerate(listed)}
+
+
+def _is_cut(name: str, value, like: torch.Tensor) -> bool:
+    """Whether it has a number for each number of the parameter; `step` is a counter for all."""
+    return torch.is_tensor(value) and value.shape == like.shape and name != "step"
+
+
+def _loaded(name: str, saved: list[dict], flat: Flat):
+    values = [one.get(name) for one in saved]
+    shapes = [None if value is None else getattr(value, "shape", ()) for value in values]
+    cut = name != "step" and all(
+        s is None or s == shape for s, shape in zip(shapes, flat.shapes, strict=True)
+    )
+    if cut and all(value is None or torch.is_tensor(value) for value in values):
+        return flat.lay_out(values, dtype=flat.own.dtype)[flat.place].clone()
+    given = [value for value in values if value is not None]
+    if any(float(value) != float(given[0]) for value in given):
+        raise ValueError(
+            f"state_dict: {name!r} differs among parameters that lie in one flat tensor: "
+            f"{sorted({float(value) for value in given})}; their part has only one"
+        )
+    return given[0].clone() if torch.is_tensor(given[0]) else given[0]
