@@ -166,6 +166,11 @@ def test_memory_that_was_allocated_on_b200s_is_met_without_any_fitted_constant()
     assert rank["memory"] / 2**30 == pytest.approx(28.29, rel=0.03)
 
 
+def test_logits_of_a_large_vocabulary_weigh_4_gb_in_32_bits_and_their_gradient_as_much():
+    one, two = (rank_memory(LLAMA, seq=8192, logit_bytes=width)["logits"] for width in (4, 8))
+    assert (two - one) / 1e9 == pytest.approx(4.2, abs=0.01)
+
+
 def test_whether_it_fits_is_asked_of_a_gpu():
     gpu = catalog["h100-sxm"]
     assert rank_memory(LLAMA, seq=4096, tp=8, gpu=gpu).fits

@@ -83,6 +83,15 @@ def test_seventy_billion_need_as_many_80_gb_gpus_as_the_total_says(name, least):
     assert all(70e9 * recipe.per_parameter(0, P) > 80e9 for P in range(1, 40))
 
 
+@pytest.mark.parametrize(("stage", "percent"), [(0, 12.5), (1, 36), (2, 53), (3, 12.5)])
+def test_the_share_of_the_weights_in_the_state_has_a_basis(stage, percent):
+    """On 8 replicas: 2 bytes of 16, 5.5, 3.75; not 15, 20, 40, 60 per cent."""
+    recipe = recipes["mixed"]
+    weights = recipe.weights / (8 if stage == 3 else 1)
+    share = 100 * weights / recipe.per_parameter(stage, 8)
+    assert share == pytest.approx(percent, abs=0.5)
+
+
 def test_sabotage_a_forgotten_master_copy_is_a_quarter():
     without = replace(recipes["mixed"], master=0)
     assert recipes["mixed"].total / without.total == pytest.approx(16 / 12)
