@@ -154,7 +154,7 @@ class _Run:
                 y = self.layers[number](x, *self.arguments)
         self._check_output(number, y)
         if not again:
-            first.remember(y, x)
+            first.remember([y], [x])
             self.first_runs[number], self.needs[number + 1] = first, y.requires_grad
         if tape:
             edges = tuple(get_gradient_edge(t) if t.requires_grad else None for t in (x, y))
@@ -188,21 +188,18 @@ class Slot:
 
     def __init__(self, tensor: torch.Tensor):
         with torch.enable_grad():
-            # only numbers with gradients are saved by operations; others have no hooks to pass
-            needs = tensor.is_floating_point() or tensor.is_complex()
-            self._plain = None if needs else tensor
-            self._node = _Save.apply(tensor.detach().requires_grad_()).grad_fn if needs else None
+            self._node = _Save.apply(tensor.detach(), torch.empty(0, requires_grad=True)).grad_fn
 
     def tensor(self) -> torch.Tensor:
         """What was put in."""
-        return self._plain if self._node is None else self._node.saved_tensors[0].detach()
+        return self._node.saved_tensors[0].detach()
 
 
 class _Save(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx, x, switch):
         ctx.save_for_backward(x)
-        return x.new_empty(0)
+        return switch.view_as(switch)
 
     @staticmethod
     def backward(ctx, gradient):
@@ -242,15 +239,15 @@ class FirstRun:
 
     def __init__(self, example: torch.Tensor, preserve_rng: bool = True):
         self.device = example.device
-        self.generators = _generators(self.device) if preserve_rng else None
+        self.generators = generators(self.device) if preserve_rng else None
         kind = self.device.type
         self.autocast = (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
         self.parameters: list[torch.Tensor] = []
         self.versions: list[int] = []
 
-    def remember(self, output: torch.Tensor, *inputs: torch.Tensor) -> None:
-        """Find the parameters behind an output, up to the inputs."""
-        self.parameters = leaves(output, inputs)
+    def remember(self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> None:
+        """Find the parameters behind the outputs, up to the inputs."""
+        self.parameters = leaves(outputs, inputs)
         self.versions = [p._version for p in self.parameters]
 
     @contextmanager
@@ -263,16 +260,16 @@ class FirstRun:
                     "the forward and the backward pass, so the same tape cannot be made again"
                 )
         if self.generators is not None:
-            _set_generators(self.device, self.generators)
+            set_generators(self.device, self.generators)
         enabled, dtype = self.autocast
         with torch.autocast(self.device.type, dtype=dtype, enabled=enabled):
             yield
 
 
-def leaves(output: torch.Tensor, inputs: Sequence[torch.Tensor] = ()) -> list[torch.Tensor]:
-    """The leaf tensors behind an output whose gradients it can give, up to the inputs."""
-    stops = {tensor.grad_fn for tensor in inputs}
-    seen, waiting, found = set(stops), [output.grad_fn], []
+def leaves(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor] = ()):
+    """The leaf tensors behind some outputs that can get a gradient, up to the inputs."""
+    seen = {tensor.grad_fn for tensor in inputs}
+    waiting, found = [output.grad_fn for output in outputs], []
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
@@ -287,19 +284,19 @@ def leaves(output: torch.Tensor, inputs: Sequence[torch.Tensor] = ()) -> list[to
 @contextmanager
 def kept_generators(device: torch.device) -> Iterator[None]:
     """Inside, the generators may be set; afterwards they are as before."""
-    before = _generators(device)
+    before = generators(device)
     try:
         yield
     finally:
-        _set_generators(device, before)
+        set_generators(device, before)
 
 
-def _generators(device):
+def generators(device: torch.device):
     own = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     return torch.get_rng_state(), own
 
 
-def _set_generators(device, states):
+def set_generators(device, states):
     torch.set_rng_state(states[0])
     if states[1] is not None:
         torch.cuda.set_rng_state(states[1], device)
