@@ -156,6 +156,8 @@ _SYMBOLS = (
            "what one micro-batch leaves for its backward pass, in all layers", _MODEL, (1e9, 2e11)),
     Symbol("segment", r"k_\text{seg}", "", "layers that are recomputed together", _MODEL,
            (1, 4, 12)),
+    Symbol("state_bytes", r"n_\text{state}", "B", "bytes of the input of one layer", _MODEL,
+           (1e6, 2e8)),
     Symbol("layer_bytes", r"n_\text{layer}", "B", "what a layer keeps of its forward pass",
            _MODEL, (1e8, 3e9)),
     Symbol("stream_bytes", r"n_\text{stream}", "B",
