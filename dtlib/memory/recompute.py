@@ -241,7 +241,9 @@ class FirstRun:
         self.device = example.device
         self.generators = generators(self.device) if preserve_rng else None
         kind = self.device.type
-        self.autocast = (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+        self.autocast = None  # tensors without data have none
+        if torch.amp.is_autocast_available(kind):
+            self.autocast = (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
         self.parameters: list[torch.Tensor] = []
         self.versions: list[int] = []
 
@@ -261,6 +263,9 @@ class FirstRun:
                 )
         if self.generators is not None:
             set_generators(self.device, self.generators)
+        if self.autocast is None:
+            yield
+            return
         enabled, dtype = self.autocast
         with torch.autocast(self.device.type, dtype=dtype, enabled=enabled):
             yield

@@ -261,3 +261,13 @@ def test_what_they_refuse():
     y.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="a second backward pass"):
         y.backward()
+
+
+@pytest.mark.parametrize("inside", [SelectiveBlock, Again])
+def test_a_chain_without_data_is_measured_as_the_real_one(inside):
+    def measured(device):
+        with torch.device(device):
+            x = torch.zeros(B, S, H)
+            return measure_chain([inside(Block(spec()))], x, torch.arange(S))
+
+    assert measured("meta") == measured("cpu")
