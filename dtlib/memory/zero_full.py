@@ -197,6 +197,7 @@ class FullySharded(nn.Module):
         Every rank enters, and writes the same. With `dtype`, weights are seen as they compute.
         """
         for unit in self.units:
+            unit.release()  # what a forward pass has kept may be older than the parts
             unit.gather()
         try:
             yield self.module

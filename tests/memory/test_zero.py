@@ -206,6 +206,36 @@ def test_a_rank_holds_what_the_account_says(ranks, stage):
         assert weights + gradients + optimizer == account + wider
 
 
+def held_in_stage_3():
+    import torch
+    import torch.distributed as dist
+    from zero_job import ADAM, batch, model, own
+
+    from dtlib.memory import FullySharded
+    from dtlib.models import next_token_loss
+
+    made = model("odd", "float32")
+    sharded = FullySharded(made, dist.group.WORLD, dtype=torch.bfloat16)
+    optimizer = torch.optim.AdamW(sharded.parameters(), **ADAM)
+    x, y = map(own, batch(0))
+    for _ in range(2):
+        optimizer.zero_grad()
+        next_token_loss(sharded(x), y).backward()
+        optimizer.step()
+    parts = list(sharded.parameters())
+    moments = [t for state in optimizer.state.values() for t in state.values() if t.dim()]
+    kept = [*parts, *(part.grad for part in parts), *moments, *made.parameters()]
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
+    flats = sharded._flats()
+    whole = sum(flat.whole.untyped_storage().nbytes() for flat in flats)
+    return sum(storages.values()) + whole, sum(flat.whole.numel() for flat in flats)
+
+
+def test_stage_3_holds_one_part_of_everything_and_nothing_whole(ranks):
+    for total, numbers in ranks.run(held_in_stage_3):
+        assert total == model_state_bytes(numbers, 3, ranks.n) == 16 * numbers / ranks.n
+
+
 def beside_torch(steps):
     """Errors of ours against torch's own, in stage 1 and 3."""
     import torch
@@ -498,3 +528,14 @@ def refused(stage, **options):
 def test_what_cannot_work_is_refused(pair, stage, options, said):
     with pytest.raises(RanksError, match=said):
         pair.run(refused, stage, **options)
+
+
+def test_the_benchmark_times_equal_steps_of_both_libraries(pair):
+    from benchmarks.zero_against_fsdp import MODELS, ratio, step_times
+
+    small = {"layers": 2, "hidden": 16, "heads": 4, "vocab": 32, "norm": "rms", "bias": False}
+    for times in pair.run(step_times, small, 4, 8, 3):
+        assert {label: len(series) for label, series in times.items()} == {
+            f"2 ranks, {name}": 3 for name in MODELS
+        }
+        assert ratio(times, 2) > 0
