@@ -103,14 +103,8 @@ _NEEDS_TORCH = {
     "offload_activations": ("OffloadedActivations",),
     "offload_parameters": ("OffloadedParameters",),
     "offload_disk": ("DiskStore",),
-    "offload_store": (
-        "HostStore",
-        "LateStore",
-        "Store",
-        "StoreError",
-        "ThrottledStore",
-        "Transfer",
-    ),
+    "offload_host": ("HostStore", "LateStore", "ThrottledStore"),
+    "offload_store": ("Store", "StoreError", "Transfer"),
     "offload_stream": (
         "measure_offload",
         "streamed",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from dtlib.memory.offload_store import Store, StoreError, bytes_of, copy_across
+from dtlib.memory.offload_store import Store, StoreError, copy_across, memory_of
 
 
 class DiskStore(Store):
@@ -42,10 +42,11 @@ class DiskStore(Store):
         super().__init__(duplex=duplex, **options)
 
     def _write(self, key: str, tensor: torch.Tensor, ready) -> None:
-        held = tensor
         if tensor.is_cuda:
             held = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
             copy_across(tensor, held, ready)
+        else:
+            held = tensor.contiguous()
         path = self._files.get(key)
         if path is None:
             self._named += 1
@@ -53,7 +54,7 @@ class DiskStore(Store):
         part = path.with_suffix(".part")
         try:
             with open(part, "wb") as file:
-                file.write(bytes_of(held.contiguous()).numpy().data)
+                file.write(memory_of(held))
             os.replace(part, path)
         except OSError:
             part.unlink(missing_ok=True)
@@ -67,7 +68,7 @@ class DiskStore(Store):
         path = self._files[key]
         try:
             with open(path, "rb", buffering=0) as file:
-                read = _read_all(file, bytes_of(held).numpy().data)
+                read = _read_all(file, memory_of(held))
         except OSError as error:
             raise StoreError(f"{key!r} cannot be read from {str(path)!r}: {error}") from error
         if read != target.nbytes:

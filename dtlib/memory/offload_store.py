@@ -11,8 +11,12 @@ The nouns:
 
 Two rules make a background copy safe. What is being fetched must not be read, and what is being
 sent must not be changed, before its transfer was waited for. `LateStore` finds who breaks them.
+
+Stores of the host's memory are in `dtlib.memory.offload_host`, that of a disk in
+`dtlib.memory.offload_disk`.
 """
 
+import ctypes
 import threading
 import time
 from collections import deque
@@ -58,6 +62,7 @@ class Store:
     `peak` the most that ever were. Use it in a ``with`` block, or `close` it.
     Raises StoreError for what it lacks; TypeError and ValueError for what is no dense tensor.
 
+    >>> from dtlib.memory import HostStore
     >>> with HostStore() as store:
     ...     store.put("moments", torch.arange(3.0)).wait()
     ...     store.get("moments").wait(), store.sent, store.received
@@ -165,6 +170,7 @@ class Store:
         Raises StoreError if that fails once more.
         """
         with self._lock:
+            self._sweep()
             waiting = list(self._last.values())
         self._settle(waiting)
         for key, tensor in list(self._kept_back.items()):
@@ -185,6 +191,12 @@ class Store:
     def timeline(self, spans: Sequence[Span] = ()) -> Timeline:
         """The transfers that were recorded, and other spans of the same clock, as one Timeline."""
         return Timeline([*self.spans, *spans])
+
+    def kind(self, key: str) -> tuple[torch.Size, torch.dtype, torch.device]:
+        """Shape, dtype and home of a tensor. Raises StoreError for an unknown name."""
+        if key not in self._shapes:
+            raise StoreError(f"the store has nothing called {key!r}")
+        return self._shapes[key]
 
     def keys(self) -> list[str]:
         """The names of what it holds."""
@@ -251,6 +263,9 @@ class Store:
     def _check_open(self, key: str) -> None:
         if self._closed:
             raise StoreError(f"{key!r}: the store is closed")
+        self._sweep()
+
+    def _sweep(self) -> None:
         while self._unwanted:
             unwanted = self._unwanted.popleft()
             if unwanted in self._shapes:
@@ -280,93 +295,17 @@ class Store:
         raise NotImplementedError
 
 
-class HostStore(Store):
-    """Keeps tensors in the host's memory, pinned where they come from a GPU.
-
-    Arguments, attributes and errors: as `Store`.
-    """
-
-    def __init__(self, **options):
-        self._held: dict[str, torch.Tensor] = {}
-        super().__init__(**options)
-
-    def _write(self, key: str, tensor: torch.Tensor, ready) -> None:
-        held = self._held.get(key)
-        if held is None or (held.shape, held.dtype) != (tensor.shape, tensor.dtype):
-            held = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
-        copy_across(tensor, held, ready)
-        self._held[key] = held
-
-    def _read(self, key: str, target: torch.Tensor, ready) -> None:
-        copy_across(self._held[key], target, ready)
-
-    def _forget(self, key: str) -> None:
-        self._held.pop(key, None)
-
-    def _forget_all(self) -> None:
-        self._held.clear()
-
-
-class ThrottledStore(HostStore):
-    """The host's memory behind a link of `bandwidth` bytes/s per lane and `latency` seconds.
-
-    Equation: a transfer of n bytes occupies its lane for n / bandwidth and is seen `latency` later;
-    the next one may start in the meantime. So latency is shared, and bandwidth is not.
-    Arguments: `bandwidth`, `latency`; the others as `Store`. Raises ValueError for a bandwidth that
-    is not positive and a negative latency.
-    """
-
-    def __init__(self, bandwidth: float, latency: float = 0.0, **options):
-        if not bandwidth > 0 or not latency >= 0:
-            raise ValueError(
-                f"bandwidth = {bandwidth}, latency = {latency}; needs a positive number of bytes/s "
-                "and no negative number of seconds"
-            )
-        self.bandwidth, self.latency = bandwidth, latency
-        super().__init__(**options)
-
-    def _pace(self, start: float, size: int) -> float:
-        free = start + size / self.bandwidth
-        time.sleep(max(0.0, free - time.perf_counter()))
-        return free + self.latency if size else free
-
-
-class LateStore(HostStore):
-    """Moves nothing before someone waits for it: the slowest store that is allowed.
-
-    Code that reads what it fetched, or writes over what it sent, without waiting may be right by
-    luck where copies are quick. Here it is wrong every time.
-
-    >>> with LateStore() as store:
-    ...     sent = torch.ones(2)
-    ...     store.put("x", sent)
-    ...     fetched = torch.zeros(2)
-    ...     transfer = store.get("x", into=fetched)
-    ...     early = fetched.clone()
-    ...     early, transfer.wait()
-    <...Transfer object at ...>
-    (tensor([0., 0.]), tensor([1., 1.]))
-    """
-
-    def _open_lanes(self, duplex: bool) -> None:
-        self._lanes = {}
-
-    def _submit(self, direction: str, key: str, size: int, job, after) -> Future:
-        earlier = [transfer.future for transfer in after]
-        earlier += [self._last[key]] if key in self._last else []
-        self._last[key] = future = _Late(job, earlier)
-        future.then = lambda: self._done(key, future)
-        return future
-
-    @staticmethod
-    def _settle(futures) -> None:
-        for future in futures:
-            future.settle()
-
-
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous tensor as a row of bytes, in the same memory."""
     return tensor.detach().reshape(-1).view(torch.uint8)
+
+
+def memory_of(tensor: torch.Tensor) -> memoryview:
+    """The bytes of a contiguous tensor of the host, to read or write a file with.
+
+    `numpy` would do, but a tensor that was lent to it can never be resized again.
+    """
+    return memoryview((ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr())).cast("B")
 
 
 def copy_across(source: torch.Tensor, target: torch.Tensor, ready) -> None:
@@ -383,31 +322,6 @@ def copy_across(source: torch.Tensor, target: torch.Tensor, ready) -> None:
     with torch.cuda.stream(stream):
         target.copy_(source, non_blocking=True)
     stream.synchronize()
-
-
-class _Late:
-    """A future that does its work when it is asked for the result."""
-
-    def __init__(self, job, earlier):
-        self._job, self._earlier, self._error = job, earlier, None
-        self.then = lambda: None
-
-    def result(self) -> float:
-        self.settle()
-        if self._error is not None:
-            raise self._error
-        return 0.0
-
-    def settle(self) -> None:
-        for future in self._earlier:
-            future.settle()
-        job, self._job, self._earlier = self._job, None, []
-        if job is not None:
-            try:
-                job()
-            except Exception as error:
-                self._error = error
-            self.then()
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -1,0 +1,396 @@
+"""Offloaded training is resident training, bit for bit; and each rule of a store is needed."""
+
+import copy
+
+import pytest
+import torch
+from offload_models import (
+    ForgetsBuffers,
+    HandsOutEarly,
+    batch_of,
+    loss_of,
+    model_of,
+    same_bits,
+)
+from torch import nn
+
+from dtlib.memory import (
+    DiskStore,
+    HostStore,
+    LateStore,
+    OffloadedActivations,
+    OffloadedOptimizer,
+    OffloadedParameters,
+    StoreError,
+    disk_step_bytes,
+    saved_tensor_bytes,
+    streamed,
+)
+
+STORES = {
+    "host": lambda folder: HostStore(),
+    "late": lambda folder: LateStore(),
+    "disk": DiskStore,
+}
+each_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+OPTIMIZERS = {
+    "adamw": lambda params: torch.optim.AdamW(params, lr=1e-2, weight_decay=0.1),
+    "amsgrad": lambda params: torch.optim.Adam(params, lr=1e-2, amsgrad=True),
+    "momentum": lambda params: torch.optim.SGD(params, lr=1e-2, momentum=0.9),
+    "plain": lambda params: torch.optim.SGD(params, lr=1e-2),
+    "adagrad": lambda params: torch.optim.Adagrad(params, lr=1e-2),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small tensors, and lanes that are threads themselves."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def train(model, optimizer, steps=4, first=0, step=None):
+    for number in range(first, first + steps):
+        optimizer.zero_grad()
+        loss_of(model, number).backward()
+        step() if step else optimizer.step()
+    return model
+
+
+def resident(kind="adamw", steps=4):
+    model = model_of()
+    optimizer = OPTIMIZERS[kind](model.parameters())
+    return train(model, optimizer, steps), optimizer
+
+
+@each_store
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("options", [{}, {"bucket_bytes": 5000, "lookahead": 2}], ids=str)
+def test_an_offloaded_optimizer_has_the_same_bits(make, kind, options, tmp_path):
+    expected, plain = resident(kind)
+    with make(tmp_path) as store:
+        model = model_of()
+        optimizer = OffloadedOptimizer(OPTIMIZERS[kind](model.parameters()), store, **options)
+        train(model, optimizer)
+        assert same_bits(model.parameters(), expected.parameters())
+        found, reference = optimizer.state_dict(), plain.state_dict()
+        assert found["param_groups"] == reference["param_groups"]
+        for i, state in reference["state"].items():
+            tensors = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
+            assert found["state"][i].keys() == state.keys()
+            assert not tensors or same_bits(
+                (found["state"][i][name] for name in tensors), tensors.values()
+            )
+
+
+def test_a_step_moves_all_state_once_in_each_direction_and_holds_three_units():
+    sizes = 128, 64, 256, 64
+    params = [nn.Parameter(torch.ones(size)) for size in sizes]
+    with HostStore() as store:
+        optimizer = OffloadedOptimizer(torch.optim.Adam(params), store)
+        for _ in range(2):
+            store.sent = store.received = 0
+            for parameter in params:
+                parameter.grad = torch.ones_like(parameter)
+            optimizer.step()
+        assert store.sent == store.received == 8 * sum(sizes) == store.held
+        assert not any(
+            value.dim() for state in optimizer.optimizer.state.values() for value in state.values()
+        )
+
+
+def test_mixed_precision_moves_twelve_bytes_and_equals_a_resident_master_copy():
+    start = [torch.randn(256).bfloat16() for _ in range(4)]
+    masters = [nn.Parameter(value.float()) for value in start]
+    plain = torch.optim.AdamW(masters, lr=1e-3)
+    weights = [nn.Parameter(value.clone()) for value in start]
+    with LateStore() as store:
+        optimizer = OffloadedOptimizer(torch.optim.AdamW(weights, lr=1e-3), store, master=True)
+        for step in range(5):
+            store.sent = store.received = 0
+            torch.manual_seed(step)
+            for weight, master in zip(weights, masters, strict=True):
+                weight.grad = torch.randn(256).bfloat16()
+                master.grad = weight.grad.float()
+            optimizer.step()
+            plain.step()
+            assert same_bits(weights, (master.bfloat16() for master in masters))
+        assert store.sent + store.received == disk_step_bytes(4 * 256)
+        stale = torch.optim.AdamW([nn.Parameter(value.clone()) for value in start], lr=1e-3)
+        other = OffloadedOptimizer(stale, store, master=True)
+        other.load_state_dict(optimizer.state_dict())
+        saved = other.state_dict()["state"]
+        assert same_bits((saved[i]["master"] for i in range(4)), masters)
+
+
+def test_state_moves_between_a_plain_optimizer_and_an_offloaded_one_in_both_directions():
+    expected, _ = resident(steps=4)
+    model, plain = resident(steps=2)
+    with HostStore() as store:
+        optimizer = OffloadedOptimizer(OPTIMIZERS["adamw"](model.parameters()), store)
+        optimizer.load_state_dict(plain.state_dict())
+        train(model, optimizer, steps=1, first=2)
+        back = OPTIMIZERS["adamw"](model.parameters())
+        back.load_state_dict(optimizer.state_dict())
+    train(model, back, steps=1, first=3)
+    assert same_bits(model.parameters(), expected.parameters())
+    with HostStore() as store:  # an optimizer that has run already
+        model, plain = resident(steps=2)
+        train(model, OffloadedOptimizer(plain, store, bucket_bytes=4000), steps=2, first=2)
+    assert same_bits(model.parameters(), expected.parameters())
+
+
+def test_groups_schedules_closures_and_parameters_without_gradients_are_the_optimizer_s():
+    results = []
+    for offload in (False, True):
+        first, second, frozen = (nn.Parameter(torch.ones(6)) for _ in range(3))
+        groups = [{"params": [first, frozen]}, {"params": [second], "lr": 0.3, "betas": (0.5, 0.9)}]
+        inner = torch.optim.AdamW(groups, lr=0.1)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(inner, 0.5)
+        with LateStore() as store:
+            optimizer = OffloadedOptimizer(inner, store, bucket_bytes=60) if offload else inner
+            calls = []
+
+            def closure():
+                calls.append(1)  # noqa: B023
+                optimizer.zero_grad()  # noqa: B023
+                loss = (first * 3).sum() ** 2 + (second**2).sum()  # noqa: B023
+                if len(calls) > 2:  # noqa: B023
+                    loss = loss + (frozen**3).sum()  # noqa: B023
+                loss.backward()
+                return loss
+
+            losses = []
+            for _ in range(5):
+                losses.append(optimizer.step(closure))
+                schedule.step()
+            assert len(calls) == 5
+        results.append([*losses, first, second, frozen])
+    assert same_bits(*results)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("broken", [ForgetsBuffers, HandsOutEarly])
+def test_a_broken_rule_is_noticed_in_the_optimizer(broken, watched, monkeypatch):
+    """The twins: a buffer filled before its last contents are out; one read while it is filled.
+
+    The store sees that a tensor changed on its way; if nobody looked, the bits would be wrong.
+    """
+    if not watched:
+        monkeypatch.setattr("dtlib.memory.offload_store._version", lambda tensor: 0)
+    expected, _ = resident()
+    model = model_of()
+    with broken() as store:
+        optimizer = OffloadedOptimizer(OPTIMIZERS["adamw"](model.parameters()), store)
+        if watched:
+            with pytest.raises(StoreError, match="changed while it was on its way"):
+                train(model, optimizer)
+        else:
+            train(model, optimizer)
+            assert not same_bits(model.parameters(), expected.parameters())
+
+
+def test_a_full_disk_leaves_the_update_complete_and_the_state_whole(tmp_path, monkeypatch):
+    expected, _ = resident(steps=3)
+    model = model_of()
+    with DiskStore(tmp_path) as store:
+        optimizer = OffloadedOptimizer(OPTIMIZERS["adamw"](model.parameters()), store)
+        train(model, optimizer, steps=1)
+        with monkeypatch.context() as broken:
+            broken.setattr("os.replace", _no_room)
+            with pytest.raises(StoreError, match="No space left"):
+                train(model, optimizer, steps=1, first=1)
+        store.flush()
+        train(model, optimizer, steps=1, first=2)
+    assert same_bits(model.parameters(), expected.parameters())
+
+
+def _no_room(*_):
+    raise OSError(28, "No space left on device")
+
+
+def gradients_of(model, step=0):
+    model.zero_grad()
+    loss = loss_of(model, step)
+    loss.backward()
+    return [loss, *(parameter.grad for parameter in model.parameters())]
+
+
+@each_store
+@pytest.mark.parametrize("lookahead", [0, 1, 5])
+def test_offloaded_activations_give_the_same_bits_and_move_what_the_meter_counts(
+    make, lookahead, tmp_path
+):
+    model = model_of()
+    expected = [value.detach().clone() for value in gradients_of(model)]
+    with make(tmp_path) as store:
+        model.zero_grad()
+        with OffloadedActivations(store, model, lookahead=lookahead) as away:
+            loss = loss_of(model)
+        loss.backward()
+        assert same_bits([loss, *(p.grad for p in model.parameters())], expected)
+        assert away.sent == store.sent == store.received and away.waiting == 0
+        assert away.sent == saved_tensor_bytes(lambda: loss_of(model), besides=[model])
+        assert 0 < away.peak < away.sent
+        del loss
+        store.flush()
+        assert store.held == 0 and not store.keys()
+
+
+def test_a_shared_memory_travels_once_and_a_reused_address_is_another_memory():
+    x = torch.randn(64, 8, dtype=torch.float64, requires_grad=True)
+    with LateStore() as store:
+        with OffloadedActivations(store, nn.Identity()) as away:
+            wide = x * 1.0
+            a, b = wide.split(4, dim=1)
+            loss = (a * b).sum() + (a * a).sum() + (wide.t() @ wide).sum()
+        sent = away.sent
+        loss.backward(retain_graph=True)
+        first, x.grad = x.grad, None
+        loss.backward()
+        assert torch.equal(first, x.grad)
+        assert sent <= 2 * wide.nbytes
+        with OffloadedActivations(store, nn.Identity()):
+            total = 0
+            for i in range(20):  # each sine's memory is free again, and the next one takes it
+                total = total + (x.detach() * i + x).sin().square().sum()
+        x.grad = None
+        total.backward()
+    reference = x.detach().requires_grad_()
+    sum((x.detach() * i + reference).sin().square().sum() for i in range(20)).backward()
+    assert torch.equal(x.grad, reference.grad)
+
+
+@pytest.mark.parametrize("broken", [HandsOutEarly])
+def test_a_broken_rule_is_noticed_in_activations(broken):
+    model = model_of()
+    expected = [value.detach().clone() for value in gradients_of(model)]
+    model.zero_grad()
+    with broken() as store:
+        with OffloadedActivations(store, model):
+            loss = loss_of(model)
+        loss.backward()
+        assert not same_bits([loss, *(p.grad for p in model.parameters())], expected)
+
+
+def test_what_is_changed_before_it_is_out_is_an_error():
+    x = torch.ones(5, requires_grad=True)
+    with LateStore() as store:
+        with OffloadedActivations(store, nn.Identity()):
+            y = x * 2
+            z = (y * y).sum()
+        with torch.no_grad():
+            y.add_(1)
+        with pytest.raises(StoreError, match="changed while it was on its way"):
+            z.backward()
+
+
+@each_store
+@pytest.mark.parametrize("lookahead", [0, 1, 2])
+def test_offloaded_parameters_give_the_same_bits_and_exact_bytes(make, lookahead, tmp_path):
+    expected_model, _ = resident(steps=3)
+    model = model_of()
+    with make(tmp_path) as store:
+        offloaded = OffloadedParameters(model.blocks, store, lookahead=lookahead)
+        units = [
+            list(module.parameters()) for module in model.children() if module is not model.blocks
+        ] + [layer.parameters for layer in offloaded.layers]
+        with make(tmp_path) as states:
+            optimizer = OffloadedOptimizer(
+                OPTIMIZERS["adamw"](model.parameters()),
+                states,
+                units=[unit for unit in units if unit],
+            )
+            row, layers = offloaded.layers[0].bytes, len(model.blocks)
+            for step in range(3):
+                store.sent = store.received = 0
+                offloaded.peak = 0
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                assert offloaded.peak == (lookahead + 1) * row
+                assert store.received == (2 * layers - 1) * row and store.sent == 0
+                offloaded.step(optimizer)
+                assert store.received == (3 * layers - 2) * row and store.sent == layers * row
+                assert offloaded.peak <= (lookahead + 2) * row and offloaded.here == 0
+        with offloaded.resident():
+            saved = copy.deepcopy(model.state_dict())
+        assert same_bits(saved.values(), expected_model.state_dict().values())
+        offloaded.restore()
+        assert not store.keys()
+    assert same_bits(model.parameters(), expected_model.parameters())
+    tokens, _ = batch_of(9)
+    assert torch.equal(model(tokens), expected_model(tokens))
+
+
+def test_a_layer_that_is_shown_before_it_has_come_is_noticed():
+    model = model_of()
+    expected = [value.detach().clone() for value in gradients_of(model)]
+    model.zero_grad()
+    with HandsOutEarly() as store:
+        OffloadedParameters(model.blocks, store)
+        loss = loss_of(model)
+        assert not torch.equal(loss, expected[0])
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_all_three_together_and_recomputed_layers_give_the_same_bits(recompute):
+    from torch.utils.checkpoint import checkpoint
+
+    expected, _ = resident(steps=3)
+    model = model_of()
+    with LateStore() as store:
+        offloaded = OffloadedParameters(model.blocks, store, lookahead=1)
+        rest = [p for p in model.parameters() if p.numel()]
+        optimizer = OffloadedOptimizer(
+            OPTIMIZERS["adamw"](model.parameters()),
+            store,
+            units=[[p] for p in rest] + [layer.parameters for layer in offloaded.layers],
+        )
+        if recompute:
+            for block in model.blocks:
+                plain = block.forward
+                block.forward = lambda *args, plain=plain: checkpoint(
+                    plain, *args, use_reentrant=False
+                )
+        for step in range(3):
+            optimizer.zero_grad()
+            if recompute:
+                loss = loss_of(model, step)
+            else:
+                with OffloadedActivations(store, model):
+                    loss = loss_of(model, step)
+            loss.backward()
+            offloaded.step(optimizer)
+        offloaded.restore()
+    assert same_bits(model.parameters(), expected.parameters())
+
+
+def test_bad_arguments_are_named():
+    weight, other = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+    adam = torch.optim.Adam([weight, other])
+    with HostStore() as store:
+        with pytest.raises(ValueError, match="bucket_bytes = 0"):
+            OffloadedOptimizer(adam, store, bucket_bytes=0)
+        with pytest.raises(ValueError, match="lookahead = -1"):
+            OffloadedOptimizer(adam, store, lookahead=-1)
+        with pytest.raises(ValueError, match="1 of the optimizer's 2; every one must be listed"):
+            OffloadedOptimizer(adam, store, units=[[weight]])
+        with pytest.raises(ValueError, match="LBFGS sees all parameters as one vector"):
+            OffloadedOptimizer(torch.optim.LBFGS([weight]), store)
+        with pytest.raises(ValueError, match="lookahead = -1"):
+            OffloadedActivations(store, nn.Identity(), lookahead=-1)
+        with pytest.raises(ValueError, match="in_flight = 0"):
+            OffloadedActivations(store, nn.Identity(), in_flight=0)
+        with pytest.raises(ValueError, match="no layer to offload"):
+            OffloadedParameters([], store)
+        with pytest.raises(ValueError, match=r"layer 1 \(GELU\) has no weights"):
+            OffloadedParameters([nn.Linear(2, 2), nn.GELU()], store)
+        layer = nn.Linear(2, 2)
+        with pytest.raises(ValueError, match="layers 0 and 1 share 'weight'"):
+            OffloadedParameters([layer, layer], store)
+        with pytest.raises(ValueError, match="lookahead = -1"):
+            OffloadedParameters([layer], store, lookahead=-1)
+        with pytest.raises(ValueError, match="lookahead = -1"):
+            next(streamed(store, [], lookahead=-1))
