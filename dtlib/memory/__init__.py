@@ -77,6 +77,7 @@ from dtlib.memory.recompute_cost import (
     selective_work_share,
     stage_segment_bytes,
 )
+from dtlib.memory.recompute_draw import draw_recompute
 from dtlib.memory.recompute_plan import Plan, best_schedule, pareto_front
 from dtlib.memory.recompute_schedule import (
     Action,
@@ -97,6 +98,7 @@ from dtlib.memory.zero_cost import (
     weight_gathers,
     zero_sent_bytes,
 )
+from dtlib.memory.zero_steps import ZeroStep
 
 _NEEDS_TORCH = {
     "offload": ("OffloadedOptimizer",),
@@ -123,6 +125,7 @@ _NEEDS_TORCH = {
     "recompute_model": ("Recomputed", "SelectiveBlock"),
     "recompute_policy": ("checkpoint", "checkpoint_policy"),
     "recompute_measure": ("measure_chain",),
+    "recompute_tensor": ("RecomputedTensorBlock",),
     "meter": ("Meter", "saved_by_operation", "saved_tensor_bytes"),
 }
 
@@ -150,6 +153,7 @@ __all__ = [
     "RecomputeError",
     "RecomputeSchedule",
     "Recomputed",
+    "RecomputedTensorBlock",
     "SelectiveBlock",
     "ShardedOptimizer",
     "StageParams",
@@ -159,6 +163,7 @@ __all__ = [
     "ThrottledStore",
     "TokenBytes",
     "Transfer",
+    "ZeroStep",
     "activation_bytes",
     "activation_intensity",
     "ahead_buffer_bytes",
@@ -174,6 +179,7 @@ __all__ = [
     "cpu_adam_time",
     "disk_step_bytes",
     "disk_step_time",
+    "draw_recompute",
     "fewest_advances",
     "full_work_share",
     "fused_layer_bytes",
