@@ -24,6 +24,7 @@ a ping-pong as long as the rank says that began it.
     expert-skew-4-ranks     see expert_skew.py
     bucket-dial-2-ranks     see bucket_dial.py
     strategies-against-torch    see part_four.py
+    offload-lookahead       see offload_lookahead.py
 """
 
 import time
@@ -37,6 +38,7 @@ from benchmarks.expert_skew import measure_expert_skew
 from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
+from benchmarks.offload_lookahead import measure_offload_lookahead
 from benchmarks.part_four import measure_part_four
 from benchmarks.pipeline_times import measure_pipeline_times
 from benchmarks.ring_timeline import measure_ring_timeline
@@ -174,6 +176,7 @@ def main() -> None:
         ("expert-skew-4-ranks", measure_expert_skew),
         ("bucket-dial-2-ranks", measure_bucket_dial),
         ("strategies-against-torch", measure_part_four),
+        ("offload-lookahead", measure_offload_lookahead),
     ):
         start = time.perf_counter()
         measure()

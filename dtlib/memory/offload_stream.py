@@ -1,7 +1,7 @@
 """The one loop of offloading: wait for this part, work on it, send it back, ask for a later one."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -95,20 +95,35 @@ def wait_for_all(transfers: Iterable[Transfer]) -> None:
 
 
 def measure_offload(
-    store: Store, layers: int, layer_bytes: int, computing: float, lookahead: int
+    store: Store,
+    layers: int,
+    layer_bytes: int | Sequence[int],
+    computing: float,
+    lookahead: int,
+    before: Callable[[], None] = lambda: None,
 ) -> Timeline:
     """The pipeline of `simulate_offload` on real threads: fetch layers, and sleep for each.
 
-    Arguments: `store`, made with ``record=True``; `layers`, their number; `layer_bytes` of each;
-    `computing`, seconds of arithmetic, for which the device is taken to be busy; `lookahead`.
-    Returns a Timeline of the lane and of the arithmetic. Raises ValueError for a store that does
-    not record.
+    Arguments: `store`, made with ``record=True``; `layers`, their number; `layer_bytes`, one number
+    or one for each layer; `computing`, seconds of arithmetic, for which the device is taken to be
+    busy; `lookahead`; `before`, called when all layers are in the store, where they stay for the
+    next measurement. Returns a Timeline of the lane and of the arithmetic. Raises ValueError for a
+    store that does not record, and for sizes that are not one for each layer.
     """
     if not store.record:
         raise ValueError("the store keeps no record; make it with record=True")
+    sizes = [layer_bytes] * layers if isinstance(layer_bytes, int) else list(layer_bytes)
+    if len(sizes) != layers:
+        raise ValueError(f"layer_bytes has {len(sizes)} sizes for {layers} layers")
     keys = [f"layer {i}" for i in range(layers)]
-    layer = torch.zeros(layer_bytes, dtype=torch.uint8)
-    wait_for_all([store.put(key, layer) for key in keys])
+    there = set(store.keys())
+    sent = [
+        store.put(key, torch.zeros(size, dtype=torch.uint8))
+        for key, size in zip(keys, sizes, strict=True)
+        if key not in there or store.kind(key)[0].numel() != size
+    ]
+    wait_for_all(sent)
+    before()
     store.spans.clear()
     recorder = Recorder(rank=0)
     for turn in streamed(store, keys, lookahead):

@@ -236,3 +236,8 @@ def test_bad_pipelines_are_refused(values, message):
         simulate_offload(**{"layers": 4, "compute": 1, "fetch": 1} | values)
     with HostStore() as store, pytest.raises(ValueError, match="record=True"):
         measure_offload(store, 2, 8, 0.0, 1)
+    with (
+        HostStore(record=True) as store,
+        pytest.raises(ValueError, match="3 sizes for 2 layers"),
+    ):
+        measure_offload(store, 2, [8, 8, 8], 0.0, 1)
