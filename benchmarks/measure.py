@@ -24,6 +24,7 @@ a ping-pong as long as the rank says that began it.
     expert-skew-4-ranks     see expert_skew.py
     bucket-dial-2-ranks     see bucket_dial.py
     strategies-against-torch    see part_four.py
+    zero-against-fsdp       see zero_against_fsdp.py
     offload-lookahead       see offload_lookahead.py
 """
 
@@ -47,6 +48,7 @@ from benchmarks.tensor_share import measure_tensor_share
 from benchmarks.timing import labelled, ping_pong, size_label, slowest
 from benchmarks.tiny_step import measure_tiny_step
 from benchmarks.two_nodes import measure_two_nodes
+from benchmarks.zero_against_fsdp import measure_zero_against_fsdp
 from dtlib import launch, recordings
 from dtlib.collectives import (
     execute,
@@ -176,6 +178,7 @@ def main() -> None:
         ("expert-skew-4-ranks", measure_expert_skew),
         ("bucket-dial-2-ranks", measure_bucket_dial),
         ("strategies-against-torch", measure_part_four),
+        ("zero-against-fsdp", measure_zero_against_fsdp),
         ("offload-lookahead", measure_offload_lookahead),
     ):
         start = time.perf_counter()

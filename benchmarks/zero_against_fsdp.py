@@ -1,15 +1,16 @@
-"""ZeRO-3 beside torch's own: the same GPT, the same ranks, the same AdamW, turn by turn.
+"""ZeRO's stages, and the last one beside torch's: a GPT, AdamW, the same ranks, turn by turn.
 
-zero-against-fsdp    labels "2 ranks, dtlib": seconds of a training step, forward, backward and
-                     update, on the slowest rank; "FSDP2" is `fully_shard` of every block and of
-                     the model, "dtlib, no prefetch" and "dtlib, all released" are variants
+zero-against-fsdp    labels "2 ranks, stage 0" to "stage 3", "dtlib", "FSDP2": seconds of a training
+                     step, forward, backward and update, on the slowest rank
 
-Both gather a block before each of its passes, one block ahead, and keep what lies in no block
-from the forward to the backward pass, which is FSDP2's rule. Before it is timed, each must have
-reached the same loss in three steps.
+Stage 0 is data parallelism. "FSDP2" is `fully_shard` of every block and of the model; it keeps what
+lies in no block from the forward to the backward pass. "dtlib" is stage 3 by the same rule, "dtlib,
+no prefetch" without a gather ahead, and "stage 3" releases everything, as the derivation has it.
+Before it is timed, each must have reached the same loss in three steps.
 """
 
 import time
+from statistics import median
 
 from benchmarks.timing import slowest
 from dtlib import launch, recordings
@@ -29,30 +30,30 @@ def step_times(model_args, sequences, tokens, repetitions):
     import torch.distributed as dist
 
     from dtlib.foundations import TransformerSpec
-    from dtlib.models import next_token_loss
+    from dtlib.models import GPT, next_token_loss
 
     spec = TransformerSpec("benchmark", **model_args)
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randint(spec.vocab, (2, sequences, tokens), generator=generator)
     rank, P = dist.get_rank(), dist.get_world_size()
     x, y = x[rank::P], y[rank::P]
-    models = {name: make(spec) for name, make in MODELS.items()}
-    optimizers = {n: torch.optim.AdamW(m.parameters(), lr=1e-3) for n, m in models.items()}
+    ways = {name: make(GPT(spec)) for name, make in WAYS.items()}
 
     def step(name):
-        optimizers[name].zero_grad()
-        loss = next_token_loss(models[name](x), y)
+        model, optimizer = ways[name]
+        optimizer.zero_grad()
+        loss = next_token_loss(model(x), y)
         loss.backward()
-        optimizers[name].step()
+        optimizer.step()
         return loss.item()
 
-    losses = {name: [step(name) for _ in range(3)] for name in models}
+    losses = {name: [step(name) for _ in range(3)] for name in ways}
     for name, series in losses.items():
         gaps = [abs(a / b - 1) for a, b in zip(series, losses["FSDP2"], strict=True)]
         assert max(gaps) < 1e-5, f"{name}: the losses are {series}, FSDP2's {losses['FSDP2']}"
-    times = {f"{P} ranks, {name}": [] for name in models}
+    times = {f"{P} ranks, {name}": [] for name in ways}
     for i in range(repetitions):
-        for name in list(models) if i % 2 else reversed(models):
+        for name in list(ways) if i % 2 else reversed(ways):
             dist.barrier()
             start = time.perf_counter()
             step(name)
@@ -60,36 +61,64 @@ def step_times(model_args, sequences, tokens, repetitions):
     return times
 
 
-def _by_torch(spec):
+def _adamw(parameters):
+    import torch
+
+    return torch.optim.AdamW(parameters, lr=1e-3)
+
+
+def replicated(model):
     import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
 
-    from dtlib.models import GPT
+    from dtlib.parallelism import DataParallel
 
-    model, mesh = GPT(spec), init_device_mesh("cpu", (dist.get_world_size(),))
-    for block in model.blocks:
-        fully_shard(block, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
+    return DataParallel(model, dist.group.WORLD), _adamw(model.parameters())
 
 
-def _by_dtlib(**options):
-    def make(spec):
+def sharded_optimizer(stage):
+    def make(model):
+        import torch
         import torch.distributed as dist
 
-        from dtlib.memory import FullySharded
-        from dtlib.models import GPT
+        from dtlib.memory import ShardedOptimizer
 
-        return FullySharded(GPT(spec), dist.group.WORLD, **options)
+        group, kind = dist.group.WORLD, torch.optim.AdamW
+        return model, ShardedOptimizer(model.parameters(), kind, group, stage=stage, lr=1e-3)
 
     return make
 
 
-MODELS = {
-    "dtlib": _by_dtlib(reshard_root=False),
-    "dtlib, no prefetch": _by_dtlib(reshard_root=False, prefetch=0),
-    "dtlib, all released": _by_dtlib(),
-    "FSDP2": _by_torch,
+def fully_sharded(**options):
+    def make(model):
+        import torch.distributed as dist
+
+        from dtlib.memory import FullySharded
+
+        sharded = FullySharded(model, dist.group.WORLD, **options)
+        return sharded, _adamw(sharded.parameters())
+
+    return make
+
+
+def by_torch(model):
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh), _adamw(model.parameters())
+
+
+WAYS = {
+    "stage 0": replicated,
+    "stage 1": sharded_optimizer(1),
+    "stage 2": sharded_optimizer(2),
+    "stage 3": fully_sharded(),
+    "dtlib": fully_sharded(reshard_root=False),
+    "dtlib, no prefetch": fully_sharded(reshard_root=False, prefetch=0),
+    "FSDP2": by_torch,
 }
 
 
@@ -104,8 +133,6 @@ def measure_zero_against_fsdp() -> None:
 
 def ratio(times: dict, P: int) -> float:
     """The median step of dtlib's stage 3 over that of FSDP2."""
-    from statistics import median
-
     return median(times[f"{P} ranks, dtlib"]) / median(times[f"{P} ranks, FSDP2"])
 
 
@@ -113,7 +140,7 @@ if __name__ == "__main__":
     measure_zero_against_fsdp()
     recording = recordings.load(NAME)
     for P in RANKS:
-        for name in MODELS:
+        for name in WAYS:
             label = f"{P} ranks, {name}"
             over = recording.median(label) / recording.median(f"{P} ranks, FSDP2")
             print(f"{label:30}{1e3 * recording.median(label):8.1f} ms{over:7.2f}")

@@ -122,18 +122,21 @@ class ShardedOptimizer:
         self._running = self._reduced = False
 
     def state_dict(self) -> dict:
-        """The whole state, on every rank, as the optimizer would give it of whole parameters."""
-        return whole_state(self.optimizer, self.flats, self._listed)
+        """The whole state, on every rank, as the optimizer would give it of whole parameters.
+
+        Master copies are in it beside the moments, under "master".
+        """
+        return whole_state(self.optimizer, self.flats, self._listed, masters=True)
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict) -> None:
         """Take this rank's parts of a whole state, of any number of ranks or of none.
 
-        Load the module's weights before: master copies are made of them anew.
+        Load the module's weights before: of them master copies are made that the state lacks.
         """
-        load_whole_state(self.optimizer, self.flats, self._listed, state_dict)
         for flat in self.flats:
             flat.own.copy_(flat.whole[flat.place])
+        load_whole_state(self.optimizer, self.flats, self._listed, state_dict)
 
     def _on_ready(self, parameter: nn.Parameter) -> None:
         """Stage 2: autograd has added the last contribution to this gradient."""

@@ -142,9 +142,11 @@ def clip_gradients(parts: Iterable[nn.Parameter], max_norm: float, group) -> tor
     """
     if not max_norm > 0:
         raise ValueError(f"max_norm = {max_norm}; a bound on the norm is positive")
+    parts = list(parts)
     gradients = [part.grad for part in parts if part.grad is not None]
-    squares = [gradient.double().square().sum() for gradient in gradients]
-    total = torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64, device=parts[0].device)
+    for gradient in gradients:
+        total += gradient.double().square().sum()
     dist.all_reduce(total, group=group)
     norm = total.sqrt()
     for gradient in gradients:
@@ -152,16 +154,25 @@ def clip_gradients(parts: Iterable[nn.Parameter], max_norm: float, group) -> tor
     return norm
 
 
-def whole_state(optimizer, flats: Iterable[Flat], groups: Sequence[Sequence[nn.Parameter]]) -> dict:
+def whole_state(
+    optimizer,
+    flats: Iterable[Flat],
+    groups: Sequence[Sequence[nn.Parameter]],
+    masters: bool = False,
+) -> dict:
     """The state of an optimizer of parts, as one of whole parameters would give it.
 
     Every rank calls it and gets the whole. `groups` lists the parameters of each parameter group,
-    in the order in which an optimizer of whole parameters would number them.
+    in the order in which an optimizer of whole parameters would number them. With `masters`, parts
+    that are more precise than the weights are in it, under "master".
     """
     number = _numbers(groups)
     state: dict[int, dict] = {}
     for flat in flats:
-        for name, value in optimizer.state.get(flat.own, {}).items():
+        own_state = dict(optimizer.state.get(flat.own, {}))
+        if masters and flat.own.dtype != flat.whole.dtype:
+            own_state["master"] = flat.own
+        for name, value in own_state.items():
             cut = _is_cut(name, value, flat.own)
             pieces = flat.gathered(value) if cut else [value] * len(flat.sizes)
             for parameter, piece in zip(flat.parameters, pieces, strict=True):
@@ -174,6 +185,7 @@ def whole_state(optimizer, flats: Iterable[Flat], groups: Sequence[Sequence[nn.P
     return {"state": dict(sorted(state.items())), "param_groups": listed}
 
 
+@torch.no_grad()
 def load_whole_state(optimizer, flats, groups, state_dict: dict) -> None:
     """Give an optimizer of parts what `whole_state`, or one of whole parameters, has returned.
 
@@ -191,6 +203,8 @@ def load_whole_state(optimizer, flats, groups, state_dict: dict) -> None:
         saved = [state_dict["state"].get(number[p], {}) for p in flat.parameters]
         names = dict.fromkeys(name for one in saved for name in one)
         optimizer.state[flat.own] = {name: _loaded(name, saved, flat) for name in names}
+        if "master" in names:
+            flat.own.copy_(optimizer.state[flat.own].pop("master"))
     for group, other in zip(optimizer.param_groups, state_dict["param_groups"], strict=True):
         group.update({key: value for key, value in other.items() if key != "params"})
 
