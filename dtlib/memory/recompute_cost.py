@@ -26,7 +26,7 @@ def segment_peak_bytes(layers, segment, state_bytes, layer_bytes):
 
 
 @formula(
-    symbol=r"k_\text{seg}^\star",
+    symbol=r"k_\text{opt}",
     unit="",
     source="Chen et al. 2016, with a layer's input apart from what the layer keeps",
     conditions="equal layers; not a whole number; below 1, every layer's input is kept",
