@@ -41,8 +41,9 @@ class ShardedOptimizer:
     and does not divide by P; `master_dtype`, of the parts and of the optimizer's state, where it
     is not that of the weights; `check=False` accepts an optimizer that is not elementwise, whose
     update then depends on P.
-    Raises ValueError for another stage, no parameter to train, an optimizer that is not
-    elementwise, sizes that are not positive; TypeError for no group.
+    Raises ValueError for another stage, no parameter to train or one that is listed twice, an
+    optimizer that is not elementwise, sizes that are not positive; TypeError for no group, and for
+    a parameter that is no tensor.
     Source: Rajbhandari et al. 2020; Xu et al. 2020.
     """
 
@@ -161,7 +162,12 @@ def _parameter_groups(parameters) -> list[dict]:
     listed = list(parameters)
     groups = listed if listed and isinstance(listed[0], dict) else [{"params": listed}]
     groups = [{**group, "params": list(group["params"])} for group in groups]
-    if not any(p.requires_grad for group in groups for p in group["params"]):
+    every = [parameter for group in groups for parameter in group["params"]]
+    for other in (p for p in every if not isinstance(p, torch.Tensor)):
+        raise TypeError(f"parameters: tensors are trained, but one is a {type(other).__name__}")
+    if len(set(every)) < len(every):
+        raise ValueError("parameters: one is listed twice, and would be updated in two parts")
+    if not any(parameter.requires_grad for parameter in every):
         raise ValueError("parameters: none requires a gradient, so there is nothing to update")
     return groups
 

@@ -587,9 +587,11 @@ def refused(stage, **options):
         linear = torch.nn.Embedding(4, 3, sparse=True)
     group = options.pop("group", dist.group.WORLD)
     state = options.pop("state", None)
-    optimizer = ShardedOptimizer(
-        linear.parameters(), torch.optim.SGD, group, stage=stage, **options
-    )
+    given = {
+        "twice": [*linear.parameters(), *linear.parameters()],
+        "named": list(linear.named_parameters()),
+    }.get(options.pop("given", ""), linear.parameters())
+    optimizer = ShardedOptimizer(given, torch.optim.SGD, group, stage=stage, **options)
     if state:
         optimizer.load_state_dict(state)
     linear(torch.tensor([1])).sum().backward()
@@ -602,6 +604,8 @@ def refused(stage, **options):
         (3, {}, r"stage = 3; allowed are 1 and 2 \(3 is FullySharded\)"),
         (1, {"group": None}, "group = None"),
         (1, {"frozen": True}, "none requires a gradient"),
+        (1, {"given": "twice"}, "one is listed twice"),
+        (2, {"given": "named"}, "tensors are trained, but one is a tuple"),
         (1, {"bucket_bytes": 0}, "bucket_bytes = 0"),
         (1, {"sparse": True}, "sparse"),
         (1, {"state": {"param_groups": [], "state": {}}}, r"groups of \[\] parameters"),
