@@ -41,16 +41,20 @@ from dtlib.memory.account_layers import (
     tensor_layer_bytes,
     token_bytes,
 )
+from dtlib.memory.account_plan import even_stages
 from dtlib.memory.account_rank import MemoryAccount, pipeline_memory, rank_memory
 from dtlib.memory.account_state import (
+    ParameterGroup,
     StageParams,
     StateRecipe,
     held_gradient_bytes,
     held_optimizer_bytes,
     held_weight_bytes,
+    parameter_groups,
     recipes,
     stage_params,
 )
+from dtlib.memory.live import Life, LiveSet, LiveSetError, check_fits, training_lives
 from dtlib.memory.offload_cost import (
     activation_intensity,
     codec_breakeven_rate,
@@ -142,6 +146,9 @@ __all__ = [
     "HostStore",
     "LateStore",
     "LayerCost",
+    "Life",
+    "LiveSet",
+    "LiveSetError",
     "MemoryAccount",
     "Meter",
     "NormalisedSGD",
@@ -149,6 +156,7 @@ __all__ = [
     "OffloadedActivations",
     "OffloadedOptimizer",
     "OffloadedParameters",
+    "ParameterGroup",
     "Plan",
     "RecomputeError",
     "RecomputeSchedule",
@@ -171,6 +179,7 @@ __all__ = [
     "best_segment_layers",
     "best_segment_length",
     "check_elementwise",
+    "check_fits",
     "check_recompute",
     "checkpoint",
     "checkpoint_policy",
@@ -180,6 +189,7 @@ __all__ = [
     "disk_step_bytes",
     "disk_step_time",
     "draw_recompute",
+    "even_stages",
     "fewest_advances",
     "full_work_share",
     "fused_layer_bytes",
@@ -207,6 +217,7 @@ __all__ = [
     "optimizer_shards",
     "output_bytes",
     "packed_transfer_time",
+    "parameter_groups",
     "parameter_intensity",
     "parameter_offload_time",
     "pareto_front",
@@ -244,6 +255,7 @@ __all__ = [
     "streamed_layer_time",
     "tensor_layer_bytes",
     "token_bytes",
+    "training_lives",
     "uniform",
     "weight_bytes",
     "weight_gathers",

@@ -1,0 +1,206 @@
+"""What is alive at each moment of a step, and the one property that memory has: it adds.
+
+The nouns are `Life`, a thing with bytes and two moments, and `LiveSet`, some lives and the names of
+the moments. The peak is the largest sum of what lives at one time, which is at most the sum of the
+largest: things that never meet share their room. `training_lives` builds the lives of whole steps,
+layer by layer; `dtlib.memory.live_drawing` draws them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dtlib.foundations.require import require, require_count
+from dtlib.foundations.units import format_quantity
+from dtlib.memory.account_state import StateRecipe, recipes
+
+KINDS = "weights", "optimizer", "gradients", "activations", "loss"
+
+
+class LiveSetError(ValueError):
+    """More is alive at some moment than there is room for, or a life that cannot be."""
+
+
+class Life(NamedTuple):
+    """Something that occupies `bytes` from moment `born` up to, and without, moment `dies`."""
+
+    name: str
+    kind: str
+    bytes: float
+    born: int
+    dies: int
+
+
+class LiveSet:
+    """Lives on a line of moments; what is alive at one of them is added up.
+
+    Arguments: `lives`; `moments`, their names in order. Raises LiveSetError for a life that does
+    not begin before it ends, or lies outside, or has less than no bytes.
+
+    >>> chain = LiveSet([Life("x", "activations", 3, 0, 4), Life("y", "activations", 2, 1, 3),
+    ...                  Life("dW", "gradients", 2, 3, 4)], ["in", "up", "down", "out"])
+    >>> chain.curve(), chain.peak, chain.moments[chain.fullest]
+    ([3, 5, 5, 5], 5, 'up')
+    >>> sum(max(chain.curve(kind)) for kind in ("activations", "gradients"))
+    7
+    """
+
+    def __init__(self, lives: Iterable[Life], moments: Sequence[str]):
+        self.lives, self.moments = list(lives), list(moments)
+        for life in self.lives:
+            if not (0 <= life.born < life.dies <= len(self.moments)) or not life.bytes >= 0:
+                raise LiveSetError(f"{life}: born before it dies, among {len(self.moments)} "
+                                   "moments, with at least 0 bytes")  # fmt: skip
+
+    def at(self, moment: int) -> list[Life]:
+        """What is alive at a moment."""
+        return [life for life in self.lives if life.born <= moment < life.dies]
+
+    def curve(self, kind: str = "") -> list[float]:
+        """Bytes alive at each moment, of one kind or of all."""
+        steps = [0] * (len(self.moments) + 1)
+        for life in self.lives:
+            if kind in ("", life.kind):
+                steps[life.born] += life.bytes
+                steps[life.dies] -= life.bytes
+        alive, found = 0, []
+        for change in steps[:-1]:
+            alive += change
+            found.append(alive)
+        return found
+
+    @property
+    def peak(self) -> float:
+        """The largest sum of what lives at one time."""
+        return max(self.curve())
+
+    @property
+    def fullest(self) -> int:
+        """The first moment at which the sum is largest."""
+        curve = self.curve()
+        return curve.index(max(curve))
+
+    def by_kind(self, moment: int) -> dict[str, float]:
+        """Bytes alive at a moment, kind by kind, in the order of their first lives."""
+        found: dict[str, float] = {}
+        for life in self.at(moment):
+            found[life.kind] = found.get(life.kind, 0) + life.bytes
+        return found
+
+
+def check_fits(live: LiveSet, capacity: float) -> None:
+    """Raise LiveSetError at the first moment when more is alive than `capacity` bytes hold.
+
+    >>> check_fits(LiveSet([Life("x", "weights", 9e9, 0, 1)], ["load"]), 8e9)
+    Traceback (most recent call last):
+    dtlib.memory.live.LiveSetError: load: 9 GB alive, but only 8 GB there: weights 9 GB
+    """
+    for moment, alive in enumerate(live.curve()):
+        if alive > capacity:
+            parts = ", ".join(
+                f"{kind} {format_quantity(size, 'B')}"
+                for kind, size in live.by_kind(moment).items()
+            )
+            raise LiveSetError(
+                f"{live.moments[moment]}: {format_quantity(alive, 'B')} alive, but only "
+                f"{format_quantity(capacity, 'B')} there: {parts}"
+            )
+
+
+def training_lives(
+    spec,
+    layer_bytes: float,
+    loss_bytes: float,
+    *,
+    recipe: StateRecipe | str = "mixed",
+    steps: int = 2,
+    micro_batches: int = 1,
+    lazy_moments: bool = True,
+    keep_gradients: bool = False,
+) -> LiveSet:
+    """The lives of some training steps on one rank, layer by layer.
+
+    A layer's activations live from its forward to its backward pass, its gradients from there to
+    the update; the optimizer's moments from the first update on, if they are made lazily, as
+    torch does; what the loss needs, at the moment of the loss.
+    Arguments: `spec`, a TransformerSpec; `layer_bytes` that a layer keeps of one micro-batch;
+    `loss_bytes` of logits and what goes with them; `recipe`, a StateRecipe or its name; `steps`;
+    `micro_batches` of a step; `lazy_moments`; `keep_gradients`, whether the update leaves them in
+    place (zeroed, not freed). What a recipe holds of gradients counts with them, master copies
+    and moments as "optimizer". Returns a LiveSet whose moments have names such as
+    "step 1 forward 3". Raises ValueError for counts below 1 and bytes below 0.
+
+    >>> from dtlib.foundations import TransformerSpec
+    >>> spec = TransformerSpec("tiny", layers=2, hidden=16, heads=2, vocab=32)
+    >>> live = training_lives(spec, layer_bytes=1e6, loss_bytes=1e5, recipe="32-bit")
+    >>> live.moments[:6]
+    ['step 1 forward 1', 'step 1 forward 2', 'step 1 loss', 'step 1 backward 2', \
+'step 1 backward 1', 'step 1 table']
+    >>> live.peak == 1e6 * 2 + 1e5 + 4 * 3 * spec.params() + 4 * spec.vocab * spec.hidden
+    True
+    """
+    require_count("training_lives", steps=steps, micro_batches=micro_batches)
+    for name, value in (("layer_bytes", layer_bytes), ("loss_bytes", loss_bytes)):
+        require(value >= 0, "training_lives", name, value, "bytes of at least 0")
+    recipe = recipes[recipe] if isinstance(recipe, str) else recipe
+    moments = _moments(spec.layers, steps, micro_batches)
+    when = {name: number for number, name in enumerate(moments)}
+    end = len(moments)
+    params = spec.params()
+    lives = [Life("weights", "weights", recipe.weights * params, 0, end)]
+    if recipe.master:
+        lives.append(Life("master copy", "optimizer", recipe.master * params, 0, end))
+    if recipe.moments:
+        first = when["step 1 update"] if lazy_moments else 0
+        lives.append(Life("moments", "optimizer", recipe.moments * params, first, end))
+    width = recipe.gradients + recipe.passing + recipe.main
+    parts = _parameters_by_part(spec)
+    for step in range(1, steps + 1):
+        for batch in range(micro_batches):
+            lives += _activations(spec, layer_bytes, loss_bytes, when, _prefix(step, batch))
+        if step > 1 and keep_gradients:
+            continue
+        after = end if keep_gradients else when[f"step {step} update"] + 1
+        for part, count in parts.items():
+            born = when[_prefix(step, 0) + part]
+            lives.append(Life(f"gradients, {part}", "gradients", width * count, born, after))
+    return LiveSet(lives, moments)
+
+
+def _prefix(step: int, batch: int) -> str:
+    return f"step {step} " if batch == 0 else f"step {step}.{batch + 1} "
+
+
+def _moments(layers: int, steps: int, micro_batches: int) -> list[str]:
+    found = []
+    for step in range(1, steps + 1):
+        for batch in range(micro_batches):
+            prefix = _prefix(step, batch)
+            found += [f"{prefix}forward {layer}" for layer in range(1, layers + 1)]
+            found.append(prefix + "loss")
+            found += [f"{prefix}backward {layer}" for layer in range(layers, 0, -1)]
+            found.append(prefix + "table")
+        found.append(f"step {step} update")
+    return found
+
+
+def _parameters_by_part(spec) -> dict[str, int]:
+    """Parameters by the moment at which their gradients appear; layers are taken as equal."""
+    parts = spec.parameter_parts()
+    ends = {"embedding", "positions", "head"}
+    inside = spec.params() - sum(parts.get(name, 0) for name in ends)
+    found = {f"backward {layer}": inside / spec.layers for layer in range(spec.layers, 0, -1)}
+    at_loss = parts.get("embedding", 0) if spec.tied else parts.get("head", 0)
+    return found | {
+        "loss": at_loss,
+        "table": sum(parts.get(name, 0) for name in ends) - at_loss,
+    }
+
+
+def _activations(spec, layer_bytes, loss_bytes, when, prefix) -> list[Life]:
+    lives = [
+        Life(f"layer {layer}", "activations", layer_bytes,
+             when[f"{prefix}forward {layer}"], when[f"{prefix}backward {layer}"] + 1)
+        for layer in range(1, spec.layers + 1)
+    ]  # fmt: skip
+    at = when[prefix + "loss"]
+    return [*lives, Life("logits", "loss", loss_bytes, at, at + 1)]
