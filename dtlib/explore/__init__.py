@@ -10,6 +10,7 @@ from dtlib.explore.explorer import Explorer
 from dtlib.explore.fastest import Fastest
 from dtlib.explore.hand_fit import HandFit
 from dtlib.explore.headroom import Headroom
+from dtlib.explore.memory_bar import MemoryBar
 from dtlib.explore.one_ratio import OneRatio
 from dtlib.explore.pipeline_lab import PipelineLab
 from dtlib.explore.placing import PlacementBoard
@@ -32,6 +33,7 @@ __all__ = [
     "Fastest",
     "HandFit",
     "Headroom",
+    "MemoryBar",
     "OneRatio",
     "PipelineLab",
     "PlacementBoard",

@@ -96,7 +96,8 @@ class Worksheet(Widget):
         }
         if entry.formula is None:
             return facts | {"sum": list(entry.parts)}
-        return facts | _equation(entry.formula) | {"feeds": [*self._sheet.inputs(name).values()]}
+        feeds = [*self._sheet.inputs(name).values()]
+        return facts | line_equation(entry.formula) | {"feeds": feeds}
 
     def _figure(self) -> str:
         values = self._sheet.values_at()
@@ -124,7 +125,7 @@ class Worksheet(Widget):
         return f"<math>{line['symbol']}<mo>=</mo>{line['body']}</math>"
 
 
-def _equation(formula: Formula) -> dict:
+def line_equation(formula: Formula) -> dict:
     """What the script needs to know of a formula: how to compute it and how to write it."""
     inner = called_formulas(formula)
     places = {NOTATION[name].latex: name for name in formula.parameters}

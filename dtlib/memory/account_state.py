@@ -205,45 +205,83 @@ def stage_params(
     layers = spec.layers - first_layer if layers is None else layers
     _check_stage(spec, first_layer, layers, tp, ep)
     dense = max(0, min(first_layer + layers, spec.layers - spec.expert_layers) - first_layer)
-    counts = {"dense": dense, "mixed": layers - dense, "all": layers}
+    copies = {
+        "first": first, "last": last, "either end": first or last,
+        "dense": dense, "mixed": layers - dense, "all": layers, "experts": layers - dense,
+    }  # fmt: skip
+    ways = {"whole": 1, "tp": tp, "kv heads": min(tp, spec.kv_heads)}
     found = {"layers": 0, "tables": 0, "experts": 0}
-    for weight in spec.weights():
-        place, copies = _place(spec, weight, counts, first, last)
-        if place == "experts":
-            copies //= ep
-        found[place] += copies * weight.size // _ways(spec, weight, tp)
+    for group in parameter_groups(spec):
+        parts = ways[group.cut] * (ep if group.home == "experts" else 1)
+        found[group.kind] += copies[group.home] * group.count // parts
     return StageParams(**found)
 
 
-def _place(spec, weight, counts, first, last):
-    """Where a weight belongs, and how many copies of it the stage has before any division."""
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that lie together and are cut alike, counted for one layer or one table.
+
+    `home`: the "first" or the "last" stage, "either end" of the pipeline (a table that serves
+    both), or a layer: "dense" ones, "mixed" ones (with experts), "all" of them; the "experts" of a
+    mixed layer. `cut`: "tp" where tensor parallelism divides them, "kv heads" where it does so up
+    to the heads of keys, or "whole".
+    """
+
+    home: str
+    cut: str
+    count: int
+
+    @property
+    def kind(self) -> str:
+        """Where `StageParams` counts them: "tables", "layers" or "experts"."""
+        if self.home == "experts":
+            return "experts"
+        return "layers" if self.home in ("dense", "mixed", "all") else "tables"
+
+
+def parameter_groups(spec) -> tuple[ParameterGroup, ...]:
+    """All that decides which parameters a rank holds, whatever the split.
+
+    >>> from dtlib.foundations import published_models
+    >>> for group in parameter_groups(published_models["llama-3.1-8b"])[:3]:
+    ...     print(group.home, group.cut, group.count)
+    first tp 525336576
+    all tp 33554432
+    all kv heads 8388608
+    """
+    found = {}
+    for weight in spec.weights():
+        home, copies = _home(spec, weight)
+        key = home, _cut(spec, weight)
+        found[key] = found.get(key, 0) + copies * weight.size
+    return tuple(ParameterGroup(*key, count) for key, count in found.items() if count)
+
+
+def _home(spec, weight) -> tuple[str, int]:
+    """Where a weight belongs, and how many copies of it are there."""
     if weight.part in ("embedding", "positions"):
-        tied = weight.part == "embedding" and spec.tied and last
-        return "tables", int(first or tied)
+        return ("either end" if weight.part == "embedding" and spec.tied else "first"), 1
     if weight.part == "head":
-        return "tables", weight.held * last
+        return "last", weight.held
     if weight.part == "norms" and weight.name.startswith("last"):
-        return "tables", int(last)
+        return "last", 1
     if weight.name.startswith("expert"):
-        return "experts", counts["mixed"] * spec.moe.experts
+        return "experts", spec.moe.experts
     if weight.part == "router" or weight.name.startswith("shared"):
-        return "layers", counts["mixed"] * (weight.held // spec.expert_layers)
-    if weight.part == "feed-forward":
-        return "layers", counts["dense"]
-    return "layers", counts["all"]
+        return "mixed", weight.held // spec.expert_layers
+    return ("dense" if weight.part == "feed-forward" else "all"), 1
 
 
-def _ways(spec, weight, tp) -> int:
-    """Into how many parts tensor parallelism cuts a weight."""
+def _cut(spec, weight) -> str:
+    """How tensor parallelism cuts a weight."""
     bias = weight.name.endswith("bias")
     after_sum = bias and ("output" in weight.name or "down" in weight.name)
     latent = "latent" in weight.name
-    whole = after_sum or latent or weight.part in ("norms", "positions", "router")
-    if whole:
-        return 1
+    if after_sum or latent or weight.part in ("norms", "positions", "router"):
+        return "whole"
     if weight.name.removesuffix(" bias") in ("key", "value") and not spec.mla:
-        return min(tp, spec.kv_heads)
-    return tp
+        return "kv heads"
+    return "tp"
 
 
 def check_stage(owner: str, stage: int) -> None:

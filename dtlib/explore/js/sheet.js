@@ -15,7 +15,8 @@ function readable(value, unit, digits = 3) {
   return formatQuantity(value, unit, digits);
 }
 
-// The sheet as functions: `evaluate(inputs)` gives the value of every name.
+// The sheet as functions: `evaluate(inputs)` gives the value of every name; a line that is absent
+// counts nothing.
 function sheetModel({ inputs, fixed, lines }) {
   const compiled = lines.map((l) =>
     l.sum ? null : new Function(...l.params, `"use strict"; return ${l.js};`),
@@ -24,12 +25,14 @@ function sheetModel({ inputs, fixed, lines }) {
   const start = Object.fromEntries(inputs.map((c) => [c.name, c.values[c.index]]));
   return {
     start,
-    evaluate(state) {
+    evaluate(state, absent = new Set()) {
       const found = { ...Object.fromEntries(fixed.map((g) => [g.name, g.value])), ...state };
       lines.forEach((l, i) => {
-        found[l.key] = l.sum
-          ? l.sum.reduce((sum, part) => sum + found[part], 0)
-          : compiled[i](...l.feeds.map((x) => feed(found, x)));
+        if (absent.has(l.key)) found[l.key] = 0;
+        else
+          found[l.key] = l.sum
+            ? l.sum.reduce((sum, part) => sum + found[part], 0)
+            : compiled[i](...l.feeds.map((x) => feed(found, x)));
       });
       return found;
     },

@@ -1,0 +1,314 @@
+"""MemoryBar: what a rank must hold, term by term, against the memory of its GPU."""
+
+import html
+from collections.abc import Sequence
+
+from dtlib.explore.controls import Task, slider_over
+from dtlib.explore.explorer import as_sentence
+from dtlib.explore.mathml import mathml
+from dtlib.explore.widget import Widget, script
+from dtlib.explore.worksheet import line_equation
+from dtlib.foundations.hardware import catalog
+from dtlib.foundations.notation import NOTATION
+from dtlib.foundations.published import published_models
+from dtlib.foundations.sheet import readable
+from dtlib.foundations.transformer import TransformerSpec
+from dtlib.memory.account_allocator import AllocatorModel
+from dtlib.memory.account_layers import repeated_token_bytes, token_bytes
+from dtlib.memory.account_plan import even_stages
+from dtlib.memory.account_rank import MemoryAccount, rank_memory
+from dtlib.memory.account_state import StateRecipe, parameter_groups, recipes
+
+MODELS = (
+    "mistral-7b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "mixtral-8x7b",
+    "mixtral-8x22b", "deepseek-v3",
+)  # fmt: skip
+GPUS = ("h100-sxm", "a100-sxm", "h200-sxm", "b200-sxm")
+RECOMPUTE = {
+    "none": ("nothing", "none", 1),
+    "selective": ("the attention core", "selective", 1),
+    "full": ("all but the input of each layer", "full", 1),
+    "every 4th": ("all but the input of every fourth layer", "full", 4),
+}
+_RECOMPUTE = list(RECOMPUTE.values())
+_WAYS = [2**k for k in range(15)]
+SLIDERS = {
+    "stage": ("ZeRO stage", [0, 1, 2, 3]),
+    "dp": ("replicas", _WAYS[:11]),
+    "tp": ("tensor-parallel ranks", _WAYS[:5]),
+    "pp": ("pipeline stages", _WAYS[:5]),
+    "cp": ("context-parallel ranks", _WAYS[:5]),
+    "ep": ("expert-parallel ranks", _WAYS[:7]),
+    "seq": ("tokens in a sequence", [2**k for k in range(10, 18)]),
+    "micro_batch": ("sequences at a time", _WAYS[:5]),
+    "micro_batches": ("micro-batches of a step", _WAYS[:8]),
+}
+_SYMBOLS = {"pp": "p", "micro_batches": "m"}
+CHOICES = ("model", "gpu", "recipe", "recompute")
+SWITCHES = {
+    "sequence_parallel": "sequence parallelism with tensor parallelism",
+    "flash": "fused attention, which keeps no scores",
+    "reserve": "count the allocator's reserve",
+}
+CONTROLS = (*CHOICES, *SLIDERS, *SWITCHES)
+MOST_CONTROLS = 4
+_RESULTS = ("ranks", "memory", "fullest", "hbm")
+TASKS = {
+    "mistral-7b": Task(
+        "fit this model on at most four GPUs, with nothing repeated and without stage 3.",
+        "fullest <= hbm and ranks <= 4 and recompute == 0 and stage < 3 and model == 0 "
+        "and seq >= 8192 and gpu == 0 and recipe == 0 and reserve == 1",
+        {"tp": 4},
+        "Replicas divide the model state alone. Tensor parallelism divides the activations too.",
+    ),
+    "llama-3.1-70b": Task(
+        "fit this model on exactly 64 GPUs, with at most 8 tensor-parallel ranks, nothing "
+        "repeated and no ZeRO stage above 1.",
+        "fullest <= hbm and ranks == 64 and tp <= 8 and recompute == 0 and stage < 2 "
+        "and model == 2 and seq >= 8192 and gpu == 0 and recipe == 0 and reserve == 1",
+        {"tp": 8, "pp": 4, "dp": 2, "stage": 1},
+        "No rank sends more than its gradients' sum and what its layers and stages exchange.",
+    ),
+}
+
+
+class MemoryBar(Widget):
+    """One bar for each stage of a pipeline, a segment for each term, against the GPU's memory.
+
+    Every number is `rank_memory`'s; the page computes it from the same formulas.
+    Arguments: `model`, a name of `published_models` or a `TransformerSpec`; `gpu`, a name of the
+    catalog; `recipe`, `stage`, `dp`, `tp`, `pp`, `cp`, `ep`, `seq`, `micro_batch`,
+    `micro_batches`, `flash` and `sequence_parallel` (from 2 tensor-parallel ranks on) as for
+    `rank_memory`; `recompute`, one of RECOMPUTE; `reserve`, whether the allocator's fitted reserve
+    counts; `place`, the stage of the pipeline that is shown in detail; `controls`, up to four names
+    of CONTROLS that come first; `more`, further names, which open below (all, or none with ());
+    `models`, what the reader may choose from; `title`; `task`, a `Task` over CONTROLS (a choice
+    counts from 0, a switch is 0 or 1), ``ranks`` (all GPUs), ``memory`` of the rank that is shown,
+    ``fullest`` of all stages and ``hbm``, or a name of TASKS, or None.
+    Raises ValueError for a name that is not known, a value that a control has not, a split that
+    `rank_memory` refuses, and a task that is met at the start or not met by its solution.
+    """
+
+    _esm = script("quantities.js", "page.js", "sheet.js", "memory_bar_model.js", "memory_bar.js")
+    _css = script("widget.css", "plot.css", "worksheet.css", "memory_bar.css")
+
+    def __init__(
+        self,
+        model: str | TransformerSpec = "mistral-7b",
+        *,
+        gpu: str = "h100-sxm",
+        recipe: str = "mixed",
+        stage: int = 0,
+        dp: int = 1,
+        tp: int = 1,
+        pp: int = 1,
+        place: int = 0,
+        cp: int = 1,
+        ep: int = 1,
+        seq: int = 8192,
+        micro_batch: int = 1,
+        micro_batches: int = 16,
+        sequence_parallel: bool = True,
+        recompute: str = "none",
+        flash: bool = True,
+        reserve: bool = True,
+        controls: Sequence[str] = ("model", "stage", "dp", "tp"),
+        more: Sequence[str] = CONTROLS,
+        models: Sequence[str] = MODELS,
+        title: str = "What one GPU must hold",
+        task: Task | str | None = "mistral-7b",
+    ):
+        specs = [published_models[name] for name in models]
+        chosen = model if isinstance(model, TransformerSpec) else published_models[model]
+        self._specs = specs if chosen in specs else [chosen, *specs]
+        self._gpus = [catalog[name] for name in GPUS]
+        self._recipes = list(recipes.values())
+        start = {
+            "model": self._specs.index(chosen),
+            "gpu": _index("gpu", gpu, GPUS),
+            "recipe": _index("recipe", recipe, list(recipes)),
+            "recompute": _index("recompute", recompute, list(RECOMPUTE)),
+            "stage": stage, "dp": dp, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "seq": seq,
+            "micro_batch": micro_batch, "micro_batches": micro_batches,
+            "sequence_parallel": int(sequence_parallel), "flash": int(flash),
+            "reserve": int(reserve),
+        }  # fmt: skip
+        for name, (_, values) in SLIDERS.items():
+            _index(name, start[name], values)
+        self._start, self._place = start, place
+        self.account(place)
+        super().__init__(spec=self._spec(title, controls, more, task))
+
+    def account(self, place: int = 0, **changes: int) -> MemoryAccount:
+        """The account of a rank, with other values of some controls (a choice counts from 0)."""
+        at = self._start | changes
+        spec, (_, policy, segment) = (
+            self._specs[at["model"]],
+            [*RECOMPUTE.values()][at["recompute"]],
+        )
+        shared = {name: at[name] for name in ("seq", "micro_batch", "micro_batches", "tp", "pp")}
+        shared |= {name: at[name] for name in ("dp", "cp", "stage")}
+        return rank_memory(
+            spec, **shared, ep=at["ep"] if spec.moe else 1, place=place, recompute=policy,
+            segment=segment, flash=bool(at["flash"]), recipe=self._recipes[at["recipe"]],
+            sequence_parallel=at["tp"] > 1 and bool(at["sequence_parallel"]),
+            stages=even_stages(spec.layers, at["pp"]), gpu=self._gpus[at["gpu"]],
+            allocator=AllocatorModel() if at["reserve"] else None,
+        )  # fmt: skip
+
+    def values(self, **changes: int) -> dict[str, float]:
+        """The names of a task, with other values of some controls."""
+        at = self._start | changes
+        held = [self.account(place, **changes)["memory"] for place in range(at["pp"])]
+        ranks = at["dp"] * at["tp"] * at["pp"] * at["cp"]
+        memory, hbm = held[min(self._place, at["pp"] - 1)], self._gpus[at["gpu"]].hbm_bytes
+        return at | {"ranks": ranks, "memory": memory, "fullest": max(held), "hbm": hbm}
+
+    def _spec(self, title: str, controls, more, task) -> dict:
+        for name in (*controls, *more):
+            _index("controls", name, CONTROLS)
+        if len(controls) > MOST_CONTROLS:
+            raise ValueError(f"controls: at most {MOST_CONTROLS} come first; got {len(controls)}")
+        task = TASKS[task] if isinstance(task, str) else task
+        template = _every_line()
+        return {
+            "title": title,
+            "start": self._start,
+            "place": self._place,
+            "first": [self._control(name) for name in controls],
+            "more": [self._control(name) for name in CONTROLS if name in set(more) - set(controls)],
+            "models": [_model(spec) for spec in self._specs],
+            "gpus": [{"label": gpu.name, "hbm": gpu.hbm_bytes} for gpu in self._gpus],
+            "recipes": [{part: getattr(r, part) for part in _PARTS} for r in self._recipes],
+            "policies": [{"key": p, "segment": k} for _, p, k in RECOMPUTE.values()],
+            "widths": {"logit": 10, "ahead": AllocatorModel().ahead_bytes},
+            "reserveShare": AllocatorModel().reserve_share,
+            "lines": _lines(template),
+            "given": {
+                name: {"label": template.label(name), "unit": entry.unit}
+                for name, entry in template.given.items()
+            },
+            "names": [*CONTROLS, *_RESULTS],
+            "task": task.checked(self.values) if task else None,
+        }
+
+    def _control(self, name: str) -> dict:
+        start = self._start[name]
+        if name in SWITCHES:
+            return {"kind": "switch", "name": name, "label": SWITCHES[name]}
+        if name in SLIDERS:
+            label, values = SLIDERS[name]
+            facts = slider_over(name, label, "", values, start)
+            letter = mathml(NOTATION[_SYMBOLS.get(name, name)].latex) if _known(name) else ""
+            return facts | {"kind": "slider", "symbol": letter}
+        options = {
+            "model": [spec.name for spec in self._specs],
+            "gpu": [f"{gpu.name}, {gpu.hbm_bytes / 2**30:.0f} GiB" for gpu in self._gpus],
+            "recipe": [f"{r.name}, {r.total:g} B per parameter" for r in self._recipes],
+            "recompute": [label for label, _, _ in RECOMPUTE.values()],
+        }
+        labels = {"recompute": "repeated in the backward pass", "gpu": "GPU"}
+        label = labels.get(name, name)
+        return {"kind": "choice", "name": name, "label": label, "options": options[name]}
+
+    def _figure(self) -> str:
+        account = self.account(self._place)
+        terms, hbm = account.terms(), account["hbm"]
+        rows = "\n".join(
+            f"<tr><th scope='row'>{html.escape(account.label(name))}</th>"
+            f"<td class='dt-figure-value'>{readable(value, 'B')}</td>"
+            f"<td><math>{mathml(account.lines[name].formula.symbol)}</math></td></tr>"
+            for name, value in terms.items()
+        )
+        gpu, memory = account.plan.gpu, account["memory"]
+        verdict = "fits into" if memory <= hbm else "does not fit into"
+        text = f"{account.plan.spec.name}: {readable(memory, 'B')} on a rank, which {verdict} "
+        caption = f"{as_sentence(self.spec['title'])} {text}the {readable(hbm, 'B')} of {gpu.name}."
+        return (
+            f'<table class="dt-sheet-table">\n<tbody>\n{rows}\n</tbody></table>\n'
+            f"<figcaption>{html.escape(caption)}</figcaption>"
+        )
+
+
+_PARTS = ("weights", "gradients", "passing", "main", "master", "moments")
+
+
+def _every_line() -> MemoryAccount:
+    """An account that has every line there can be: two kinds of layers, all divisions, all sums."""
+    everything = StateRecipe("everything", passing=2, main=4)
+    return rank_memory(
+        published_models["deepseek-v3"], seq=4096, tp=2, cp=2, dp=2, ep=2, stage=3,
+        recompute="full", recipe=everything, allocator=AllocatorModel(), gpu=catalog["h100-sxm"],
+    )  # fmt: skip
+
+
+def _lines(template: MemoryAccount) -> list[dict]:
+    """Every line for the script; of two kinds of layers it repeats the one that needs more."""
+    lines = []
+    for name, entry in template.lines.items():
+        label = template.label(name)
+        if entry.formula is None:
+            parts = [
+                p
+                for part in entry.parts
+                for p in ((part, "expert_again") if part == "again" else (part,))
+            ]
+            lines.append({"key": name, "label": label, "unit": "B", "sum": parts})
+            continue
+        feeds = template.inputs(name)
+        if name != "again":
+            lines.append(_line(name, label, entry.formula, feeds))
+            continue
+        for prefix in ("", "expert_"):
+            own = {"repeated_bytes": f"{prefix}layer_again", "layer_bytes": f"{prefix}layer"}
+            lines.append(_line(prefix + name, label, entry.formula, feeds | own))
+    return lines
+
+
+def _line(name: str, label: str, formula, feeds) -> dict:
+    facts = {"key": name, "label": label, "unit": formula.unit}
+    return facts | line_equation(formula) | {"feeds": list(feeds.values())}
+
+
+def _model(spec: TransformerSpec) -> dict:
+    """What the script needs to know of a model: counts, and the bytes of each policy."""
+    kinds = {"dense": spec.layers > spec.expert_layers, "mixed": spec.expert_layers > 0}
+    tokens = {}
+    for policy in dict.fromkeys(policy for _, policy, _ in RECOMPUTE.values()):
+        for flash in (False, True):
+            options = {"flash": flash, "recompute": policy}
+            tokens[f"{policy} {int(flash)}"] = {
+                kind: {
+                    "kept": vars(token_bytes(spec, experts=kind == "mixed", **options)),
+                    "again": vars(repeated_token_bytes(spec, experts=kind == "mixed", **options)),
+                }
+                for kind, there in kinds.items()
+                if there
+            }
+    keys = token_bytes(spec, experts=bool(spec.expert_layers)).keys
+    return {
+        "label": spec.name, "params": spec.params(), "layers": spec.layers,
+        "expertLayers": spec.expert_layers, "experts": spec.moe.experts if spec.moe else 0,
+        "hidden": spec.hidden, "vocab": spec.vocab, "kvHeads": spec.kv_heads, "keyBytes": keys,
+        "groups": [vars(group) | {"kind": group.kind} for group in parameter_groups(spec)],
+        "tokens": tokens, "tps": [tp for tp in SLIDERS["tp"][1] if _divides(spec, tp)],
+        "stages": [even_stages(spec.layers, pp) for pp in SLIDERS["pp"][1] if pp <= spec.layers],
+    }  # fmt: skip
+
+
+def _divides(spec: TransformerSpec, tp: int) -> bool:
+    try:
+        rank_memory(spec, seq=SLIDERS["seq"][1][0], tp=tp)
+    except ValueError:
+        return False
+    return True
+
+
+def _known(name: str) -> bool:
+    return _SYMBOLS.get(name, name) in NOTATION
+
+
+def _index(argument: str, value, allowed: Sequence) -> int:
+    if value not in allowed:
+        raise ValueError(f"{argument}: {value!r}; allowed are {', '.join(map(str, allowed))}")
+    return list(allowed).index(value)
