@@ -11,10 +11,12 @@ from dtlib.explore.fastest import Fastest
 from dtlib.explore.hand_fit import HandFit
 from dtlib.explore.headroom import Headroom
 from dtlib.explore.memory_bar import MemoryBar
+from dtlib.explore.offload_lab import OffloadLab
 from dtlib.explore.one_ratio import OneRatio
 from dtlib.explore.pipeline_lab import PipelineLab
 from dtlib.explore.placing import PlacementBoard
 from dtlib.explore.prefetcher import Prefetcher
+from dtlib.explore.revolve_player import RevolvePlayer
 from dtlib.explore.ring_steps import RingSteps
 from dtlib.explore.router_balance import RouterBalance
 from dtlib.explore.seats import SeatPlan
@@ -22,6 +24,7 @@ from dtlib.explore.sketch import Sketch
 from dtlib.explore.stepper import Stepper
 from dtlib.explore.walls import Walls
 from dtlib.explore.worksheet import Worksheet
+from dtlib.explore.zero_stages import ZeroStages
 
 __all__ = [
     "Arrows",
@@ -34,10 +37,12 @@ __all__ = [
     "HandFit",
     "Headroom",
     "MemoryBar",
+    "OffloadLab",
     "OneRatio",
     "PipelineLab",
     "PlacementBoard",
     "Prefetcher",
+    "RevolvePlayer",
     "RingSteps",
     "RouterBalance",
     "SeatPlan",
@@ -46,6 +51,7 @@ __all__ = [
     "Task",
     "Walls",
     "Worksheet",
+    "ZeroStages",
     "answer",
     "bet",
     "between",
