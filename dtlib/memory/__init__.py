@@ -102,6 +102,7 @@ from dtlib.memory.zero_cost import (
     weight_gathers,
     zero_sent_bytes,
 )
+from dtlib.memory.zero_hybrid import full_port_bytes, hybrid_port_bytes
 from dtlib.memory.zero_steps import ZeroStep
 
 _NEEDS_TORCH = {
@@ -191,6 +192,7 @@ __all__ = [
     "draw_recompute",
     "even_stages",
     "fewest_advances",
+    "full_port_bytes",
     "full_work_share",
     "fused_layer_bytes",
     "gated_layer_bytes",
@@ -205,6 +207,7 @@ __all__ = [
     "held_weight_bytes",
     "hiding_bandwidth",
     "hiding_lookahead",
+    "hybrid_port_bytes",
     "keep_all",
     "kept_layer_bytes",
     "logit_bytes",
