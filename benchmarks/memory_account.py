@@ -2,6 +2,7 @@
 
     python benchmarks/memory_account.py --data DIR       all measurements of a folder
     python benchmarks/memory_account.py --data DIR --fit  how the two constants were chosen
+    python benchmarks/memory_account.py --data DIR --record  store the errors for chapter 19
     python benchmarks/memory_account.py                  the figures that the project itself cites
 
 Two errors stand beside each other for every set of runs: that of `rank_memory`, and that of the
@@ -23,17 +24,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
 
+from dtlib import recordings
 from dtlib.foundations import MLA, GiB, MoE, TransformerSpec, published_models
 from dtlib.memory import (
     AllocatorModel,
     StateRecipe,
-    logit_bytes,
     model_state_bytes,
-    pipeline_activation_bytes,
     pipeline_memory,
     rank_memory,
-    rank_params,
 )
+from dtlib.memory.published_peaks import textbook_bytes
 
 ALLOCATOR = AllocatorModel()
 PLAIN = AllocatorModel(reserve_share=0, ahead_bytes=0)
@@ -62,19 +62,7 @@ class Run:
         return rank_memory(self.spec, **options)["memory"]
 
     def textbook(self) -> float:
-        get, spec = self.options.get, self.spec
-        tp, pp, seq, b = get("tp", 1), get("pp", 1), self.options["seq"], get("micro_batch", 1)
-        shape = seq // get("cp", 1), b, tp, tp > 1
-        policy = get("recompute", "none")
-        kept = spec.activation_bytes(*shape, policy if isinstance(policy, str) else "none")
-        m = get("micro_batches") or pp
-        own = rank_params(spec.params(), tp, pp)
-        state = model_state_bytes(own, get("stage", 0), get("dp", 1) * get("cp", 1))
-        return (
-            state
-            + pipeline_activation_bytes(kept, pp, m, 1)
-            + logit_bytes(b, seq // get("cp", 1), spec.vocab, tp)
-        )
+        return textbook_bytes(self.spec, self.options)
 
     @property
     def fitted(self) -> bool:
@@ -234,6 +222,41 @@ def fits(runs: list[Run]) -> str:
     return shown
 
 
+SETS = {"TorchTitan on H100": ("TorchTitan T1", "TorchTitan T3"),
+        "TorchTitan on H200": ("TorchTitan H200",)}  # fmt: skip
+EDGES = [round(0.3 + 0.05 * k, 2) for k in range(25)]
+
+
+def record(runs: list[Run]) -> None:
+    """Store the errors of all sets, and how the ratios of nanotron's runs lie: no run itself."""
+    ours = [run for run in runs if run.set in ("1B", "8B")]
+    sets = {
+        "nanotron, all 1,027 runs": ours,
+        "nanotron, half that was fitted": [run for run in ours if run.fitted],
+        "nanotron, half that judges": [run for run in ours if not run.fitted],
+        "SimuMax on B200, in use": [run for run in runs if run.set.startswith("SimuMax")],
+    } | {name: [run for run in runs if run.set in kinds] for name, kinds in SETS.items()}
+    predicted = {
+        "textbook": lambda run: run.textbook(),
+        "counted": lambda run: run.account(PLAIN),
+        "reserve": lambda run: run.account(ALLOCATOR),
+    }
+    errors = {
+        f"{which}, {name}": [round(error([found(run) / run.bytes for run in inside]), 4)]
+        for which, found in predicted.items()
+        for name, inside in sets.items()
+    }
+    histogram = {
+        which: [sum(low <= found(run) / run.bytes < low + 0.05 for run in ours) for low in EDGES]
+        for which, found in predicted.items()
+    }
+    recordings.save(
+        "memory-equation-against-published", errors, unit="", sets=list(sets),
+        counts=[len(inside) for inside in sets.values()], histogram=histogram,
+        edges=[*EDGES, round(EDGES[-1] + 0.05, 2)], source=__doc__.splitlines()[0],
+    )  # fmt: skip
+
+
 def zero_table(rows) -> str:
     """Rajbhandari et al. 2020, figure 1: GB per rank as printed, and by `model_state_bytes`."""
     shown = f"{'ZeRO, figure 1':<16} {'printed':>9} {'formula':>9}"
@@ -261,14 +284,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="a folder with CSV files of measurements")
     parser.add_argument("--fit", action="store_true", help="choose the two constants anew")
+    parser.add_argument("--record", action="store_true", help="store the errors for the page")
     arguments = parser.parse_args()
     print(zero_table((arguments.data and read(arguments.data, "zero_memory.csv")) or _ZERO))
     if not arguments.data:
         return
     print(f"\n{'':<28} {'runs':>5}  {'account':>7} {'median':>6}  {'unfit':>7} {'median':>6}  "
           f"{'textbook':>7} {'median':>5}")  # fmt: skip
+    everything = []
     for name, reader in READERS.items():
         runs = list(reader(read(arguments.data, name)))
+        everything += runs
         for kind in dict.fromkeys(run.set for run in runs):
             print(report(kind, [run for run in runs if run.set == kind]))
         if reader is nanotron and runs:
@@ -277,6 +303,8 @@ def main() -> None:
             print(report("nanotron, judging half", [run for run in runs if not run.fitted]))
             if arguments.fit:
                 print(fits(runs))
+    if arguments.record:
+        record(everything)
 
 
 if __name__ == "__main__":

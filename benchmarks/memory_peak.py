@@ -12,28 +12,12 @@ import sys
 
 from dtlib import recordings
 from dtlib.foundations import TransformerSpec
-from dtlib.memory import gpt_kept_tensors, training_lives
 
 SPEC = TransformerSpec(
     "small", layers=4, hidden=256, heads=4, vocab=1024, positions=1024, dropout=False
 )
 SHAPES = [(64, 4), (128, 4), (256, 4), (512, 4), (512, 1)]  # (seq, micro_batch)
 COUNT = 2
-
-
-def predicted_steps(spec, seq, micro_batch, lazy_moments=True) -> dict[str, float]:
-    """The peaks of two steps: what autograd keeps, by layer, and the copies that the loss needs."""
-    rows = gpt_kept_tensors(spec, seq, micro_batch, 4)
-    ends = sum(row.bytes for row in rows if "an end of the model" in row.reason)
-    inside = sum(row.bytes for row in rows) - ends
-    logits = 4 * seq * micro_batch * spec.vocab
-    live = training_lives(
-        spec, inside / spec.layers, ends + 2 * logits, recipe="32-bit", lazy_moments=lazy_moments
-    )  # beside the kept softmax: its gradient, and the logits' own
-    found: dict[str, float] = {}
-    for name, alive in zip(live.moments, live.curve(), strict=True):
-        found[name[:6]] = max(found.get(name[:6], 0), alive)
-    return found
 
 
 def train(spec, seq, micro_batch, around):

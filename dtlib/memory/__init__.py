@@ -54,7 +54,14 @@ from dtlib.memory.account_state import (
     recipes,
     stage_params,
 )
-from dtlib.memory.live import Life, LiveSet, LiveSetError, check_fits, training_lives
+from dtlib.memory.live import (
+    Life,
+    LiveSet,
+    LiveSetError,
+    check_fits,
+    gpt_lives,
+    training_lives,
+)
 from dtlib.memory.offload_cost import (
     activation_intensity,
     codec_breakeven_rate,
@@ -199,6 +206,7 @@ __all__ = [
     "gathered_bytes",
     "gathered_stream_bytes",
     "gpt_kept_tensors",
+    "gpt_lives",
     "gradient_offload_time",
     "gradient_scatters",
     "gradient_shards",

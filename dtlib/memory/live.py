@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from dtlib.foundations.require import require, require_count
 from dtlib.foundations.units import format_quantity
+from dtlib.memory.account_gpt import gpt_kept_tensors
 from dtlib.memory.account_state import StateRecipe, recipes
 
 KINDS = "weights", "optimizer", "gradients", "activations", "loss"
@@ -78,6 +79,11 @@ class LiveSet:
         """The first moment at which the sum is largest."""
         curve = self.curve()
         return curve.index(max(curve))
+
+    def peak_of(self, begins: str) -> float:
+        """The largest sum among the moments whose names begin so, such as "step 2"."""
+        pairs = zip(self.moments, self.curve(), strict=True)
+        return max(alive for name, alive in pairs if name.startswith(begins))
 
     def by_kind(self, moment: int) -> dict[str, float]:
         """Bytes alive at a moment, kind by kind, in the order of their first lives."""
@@ -164,6 +170,25 @@ def training_lives(
             born = when[_prefix(step, 0) + part]
             lives.append(Life(f"gradients, {part}", "gradients", width * count, born, after))
     return LiveSet(lives, moments)
+
+
+def gpt_lives(spec, seq: int, micro_batch: int, **options) -> LiveSet:
+    """The lives of `dtlib.models.GPT` in 32 bits, with what autograd keeps of it, to the byte.
+
+    Beside the softmax that is kept, the loss needs its gradient and that of the logits.
+    Arguments: `spec`, `seq`, `micro_batch` as for `gpt_kept_tensors`; `options` of
+    `training_lives`. Returns a LiveSet. Raises what those raise.
+
+    >>> from dtlib.foundations import TransformerSpec
+    >>> spec = TransformerSpec("tiny", 2, 16, 2, 32, positions=8, dropout=False)
+    >>> gpt_lives(spec, seq=8, micro_batch=2).peak
+    143616.0
+    """
+    rows = gpt_kept_tensors(spec, seq, micro_batch, 4)
+    ends = sum(row.bytes for row in rows if row.reason.endswith("an end of the model"))
+    inside = sum(row.bytes for row in rows) - ends
+    logits = 4 * seq * micro_batch * spec.vocab
+    return training_lives(spec, inside / spec.layers, ends + 2 * logits, recipe="32-bit", **options)
 
 
 def _prefix(step: int, batch: int) -> str:

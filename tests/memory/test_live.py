@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.memory_peak import SPEC, measured_steps, predicted_steps
+from benchmarks.memory_peak import SPEC, measured_steps
 from dtlib.foundations import TransformerSpec
-from dtlib.memory import Life, LiveSet, LiveSetError, check_fits, recipes, training_lives
+from dtlib.memory import Life, LiveSet, LiveSetError, check_fits, gpt_lives, recipes, training_lives
 
 NAMES = [str(moment) for moment in range(12)]
 KINDS = st.sampled_from(["weights", "activations", "gradients"])
@@ -59,9 +59,7 @@ def test_the_peaks_of_two_steps_of_equal_layers(ratio):
     w = 4 * TALL.params()
     a = ratio * w
     live = training_lives(TALL, a / TALL.layers, 0, recipe="32-bit")
-    curve = live.curve()
-    first = max(c for c, name in zip(curve, live.moments, strict=True) if name[5] == "1")
-    second = max(c for c, name in zip(curve, live.moments, strict=True) if name[5] == "2")
+    first, second = live.peak_of("step 1"), live.peak_of("step 2")
     one_layer = (1 + ratio) * w / TALL.layers
     assert first == pytest.approx(max(w + max(a, w), 4 * w), abs=one_layer)
     assert second == pytest.approx(3 * w + max(a, w), abs=one_layer)
@@ -115,12 +113,12 @@ def measured():
 
 
 def test_the_lives_of_two_steps_are_what_torch_allocates(measured):
-    predicted = predicted_steps(SPEC, seq=128, micro_batch=4)
+    predicted = gpt_lives(SPEC, seq=128, micro_batch=4)
     for step in ("step 1", "step 2"):
-        assert predicted[step] == pytest.approx(measured[step], rel=0.06)
+        assert predicted.peak_of(step) == pytest.approx(measured[step], rel=0.06)
     assert measured["step 2"] / measured["step 1"] > 1.2
 
 
 def test_sabotage_lives_without_lazy_moments_miss_the_first_step(measured):
-    eager = predicted_steps(SPEC, seq=128, micro_batch=4, lazy_moments=False)
-    assert eager["step 1"] > 1.2 * measured["step 1"]
+    eager = gpt_lives(SPEC, seq=128, micro_batch=4, lazy_moments=False)
+    assert eager.peak_of("step 1") > 1.2 * measured["step 1"]
