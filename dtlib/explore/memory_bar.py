@@ -19,16 +19,31 @@ from dtlib.memory.account_plan import even_stages
 from dtlib.memory.account_rank import MemoryAccount, rank_memory
 from dtlib.memory.account_state import StateRecipe, parameter_groups, recipes
 
-MODELS = (
-    "mistral-7b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "mixtral-8x7b",
-    "mixtral-8x22b", "deepseek-v3",
-)  # fmt: skip
-GPUS = ("h100-sxm", "a100-sxm", "h200-sxm", "b200-sxm")
+MODELS = {
+    "mistral-7b": "Mistral 7B",
+    "llama-3.1-8b": "Llama 3.1 8B",
+    "llama-3.1-70b": "Llama 3.1 70B",
+    "llama-3.1-405b": "Llama 3.1 405B",
+    "mixtral-8x7b": "Mixtral 8x7B",
+    "mixtral-8x22b": "Mixtral 8x22B",
+    "deepseek-v3": "DeepSeek-V3",
+}
+GPUS = {"h100-sxm": "H100", "a100-sxm": "A100", "h200-sxm": "H200", "b200-sxm": "B200"}
+RECIPES = {
+    "mixed": "mixed, 16-bit gradients",
+    "32-bit sums": "mixed, 32-bit gradients",
+    "passing": "mixed, 32- and 16-bit gradients",
+    "16-bit sums": "mixed, 16-bit sums, 32-bit copy",
+    "32-bit": "all in 32 bits",
+    "momentum": "mixed, one moment",
+    "sgd": "mixed, no moments",
+    "8-bit Adam": "mixed, 8-bit moments",
+}
 RECOMPUTE = {
     "none": ("nothing", "none", 1),
     "selective": ("the attention core", "selective", 1),
-    "full": ("all but the input of each layer", "full", 1),
-    "every 4th": ("all but the input of every fourth layer", "full", 4),
+    "full": ("all but each layer's input", "full", 1),
+    "every 4th": ("all but every fourth layer's input", "full", 4),
 }
 _RECOMPUTE = list(RECOMPUTE.values())
 _WAYS = [2**k for k in range(15)]
@@ -55,15 +70,15 @@ MOST_CONTROLS = 4
 _RESULTS = ("ranks", "memory", "fullest", "hbm")
 TASKS = {
     "mistral-7b": Task(
-        "fit this model on at most four GPUs, with nothing repeated and without stage 3.",
+        "make the step fit on at most four GPUs, recomputing nothing and without ZeRO stage 3.",
         "fullest <= hbm and ranks <= 4 and recompute == 0 and stage < 3 and model == 0 "
         "and seq >= 8192 and gpu == 0 and recipe == 0 and reserve == 1",
         {"tp": 4},
-        "Replicas divide the model state alone. Tensor parallelism divides the activations too.",
+        "Replicas divide the model state alone; ranks of one layer divide its activations too.",
     ),
     "llama-3.1-70b": Task(
-        "fit this model on exactly 64 GPUs, with at most 8 tensor-parallel ranks, nothing "
-        "repeated and no ZeRO stage above 1.",
+        "make the step fit on exactly 64 GPUs, with at most 8 tensor-parallel ranks, no ZeRO "
+        "stage above 1, and recomputing nothing.",
         "fullest <= hbm and ranks == 64 and tp <= 8 and recompute == 0 and stage < 2 "
         "and model == 2 and seq >= 8192 and gpu == 0 and recipe == 0 and reserve == 1",
         {"tp": 8, "pp": 4, "dp": 2, "stage": 1},
@@ -84,7 +99,8 @@ class MemoryBar(Widget):
     of CONTROLS that come first; `more`, further names, which open below (all, or none with ());
     `models`, what the reader may choose from; `title`; `task`, a `Task` over CONTROLS (a choice
     counts from 0, a switch is 0 or 1), ``ranks`` (all GPUs), ``memory`` of the rank that is shown,
-    ``fullest`` of all stages and ``hbm``, or a name of TASKS, or None.
+    ``fullest`` of all stages and ``hbm``; None for no task, and left out the model's own of
+    TASKS, where it can be set from this start.
     Raises ValueError for a name that is not known, a value that a control has not, a split that
     `rank_memory` refuses, and a task that is met at the start or not met by its solution.
     """
@@ -114,19 +130,19 @@ class MemoryBar(Widget):
         reserve: bool = True,
         controls: Sequence[str] = ("model", "stage", "dp", "tp"),
         more: Sequence[str] = CONTROLS,
-        models: Sequence[str] = MODELS,
+        models: Sequence[str] = tuple(MODELS),
         title: str = "What one GPU must hold",
-        task: Task | str | None = "mistral-7b",
+        task: Task | str | None = "own",
     ):
         specs = [published_models[name] for name in models]
-        chosen = model if isinstance(model, TransformerSpec) else published_models[model]
+        chosen = published_models[model] if isinstance(model, str) else model
         self._specs = specs if chosen in specs else [chosen, *specs]
         self._gpus = [catalog[name] for name in GPUS]
-        self._recipes = list(recipes.values())
+        self._recipes = [recipes[name] for name in RECIPES]
         start = {
             "model": self._specs.index(chosen),
-            "gpu": _index("gpu", gpu, GPUS),
-            "recipe": _index("recipe", recipe, list(recipes)),
+            "gpu": _index("gpu", gpu, list(GPUS)),
+            "recipe": _index("recipe", recipe, list(RECIPES)),
             "recompute": _index("recompute", recompute, list(RECOMPUTE)),
             "stage": stage, "dp": dp, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "seq": seq,
             "micro_batch": micro_batch, "micro_batches": micro_batches,
@@ -169,7 +185,6 @@ class MemoryBar(Widget):
             _index("controls", name, CONTROLS)
         if len(controls) > MOST_CONTROLS:
             raise ValueError(f"controls: at most {MOST_CONTROLS} come first; got {len(controls)}")
-        task = TASKS[task] if isinstance(task, str) else task
         template = _every_line()
         return {
             "title": title,
@@ -178,7 +193,7 @@ class MemoryBar(Widget):
             "first": [self._control(name) for name in controls],
             "more": [self._control(name) for name in CONTROLS if name in set(more) - set(controls)],
             "models": [_model(spec) for spec in self._specs],
-            "gpus": [{"label": gpu.name, "hbm": gpu.hbm_bytes} for gpu in self._gpus],
+            "gpus": [{"label": GPUS[gpu.name], "hbm": gpu.hbm_bytes} for gpu in self._gpus],
             "recipes": [{part: getattr(r, part) for part in _PARTS} for r in self._recipes],
             "policies": [{"key": p, "segment": k} for _, p, k in RECOMPUTE.values()],
             "widths": {"logit": 10, "ahead": AllocatorModel().ahead_bytes},
@@ -189,8 +204,17 @@ class MemoryBar(Widget):
                 for name, entry in template.given.items()
             },
             "names": [*CONTROLS, *_RESULTS],
-            "task": task.checked(self.values) if task else None,
+            "task": self._task(task),
         }
+
+    def _task(self, task: Task | str | None) -> dict | None:
+        if task != "own":
+            return task.checked(self.values) if task else None
+        own = TASKS.get(self._specs[self._start["model"]].name)
+        try:
+            return own.checked(self.values) if own else None
+        except ValueError:  # it was set for another start
+            return None
 
     def _control(self, name: str) -> dict:
         start = self._start[name]
@@ -202,34 +226,67 @@ class MemoryBar(Widget):
             letter = mathml(NOTATION[_SYMBOLS.get(name, name)].latex) if _known(name) else ""
             return facts | {"kind": "slider", "symbol": letter}
         options = {
-            "model": [spec.name for spec in self._specs],
-            "gpu": [f"{gpu.name}, {gpu.hbm_bytes / 2**30:.0f} GiB" for gpu in self._gpus],
-            "recipe": [f"{r.name}, {r.total:g} B per parameter" for r in self._recipes],
+            "model": [_label(spec) for spec in self._specs],
+            "gpu": [f"{GPUS[gpu.name]}, {gpu.hbm_bytes / 2**30:.0f} GiB" for gpu in self._gpus],
+            "recipe": [f"{RECIPES[r.name]}: {r.total:g} B" for r in self._recipes],
             "recompute": [label for label, _, _ in RECOMPUTE.values()],
         }
-        labels = {"recompute": "repeated in the backward pass", "gpu": "GPU"}
+        labels = {
+            "recompute": "recomputed in the backward pass",
+            "recipe": "recipe, and bytes per parameter",
+            "gpu": "GPU",
+        }
         label = labels.get(name, name)
         return {"kind": "choice", "name": name, "label": label, "options": options[name]}
 
     def _figure(self) -> str:
         account = self.account(self._place)
-        terms, hbm = account.terms(), account["hbm"]
         rows = "\n".join(
             f"<tr><th scope='row'>{html.escape(account.label(name))}</th>"
             f"<td class='dt-figure-value'>{readable(value, 'B')}</td>"
             f"<td><math>{mathml(account.lines[name].formula.symbol)}</math></td></tr>"
-            for name, value in terms.items()
+            for name, value in account.terms().items()
         )
-        gpu, memory = account.plan.gpu, account["memory"]
-        verdict = "fits into" if memory <= hbm else "does not fit into"
-        text = f"{account.plan.spec.name}: {readable(memory, 'B')} on a rank, which {verdict} "
-        caption = f"{as_sentence(self.spec['title'])} {text}the {readable(hbm, 'B')} of {gpu.name}."
+        gpu, memory, hbm = account.plan.gpu, account["memory"], account["hbm"]
+        verdict = "which fits into" if memory <= hbm else "more than"
+        text = f"{_label(account.plan.spec)}: {readable(memory, 'B')} on a rank, {verdict} "
+        text += f"the {readable(hbm, 'B')} of one {GPUS[gpu.name]}."
         return (
+            f"{self._drawing(text)}\n"
             f'<table class="dt-sheet-table">\n<tbody>\n{rows}\n</tbody></table>\n'
-            f"<figcaption>{html.escape(caption)}</figcaption>"
+            f"<figcaption>{html.escape(as_sentence(self.spec['title']))} {html.escape(text)}"
+            "</figcaption>"
         )
 
+    def _drawing(self, text: str) -> str:
+        """Bars of all stages as a picture, with the line that they must not cross."""
+        from dtlib import style
 
+        stages = [self.account(place) for place in range(self._start["pp"])]
+        fig, ax = style.figure(height=0.9 + 0.32 * len(stages))
+        for place, account in enumerate(stages):
+            left = 0.0
+            for name, value in account.terms().items():
+                term = name.removeprefix("expert_")
+                look = {"color": getattr(style, _LOOKS[term]), "edgecolor": style.INK}
+                ax.barh(place, value, left=left, alpha=0.2 if term in _PALE else 0.55, **look)
+                left += value
+        ax.axvline(stages[0]["hbm"], color=style.INK, linewidth=2)
+        ax.set_yticks(range(len(stages)), [f"stage {place}" for place in range(len(stages))])
+        ax.invert_yaxis()
+        style.quantity_axis(ax.xaxis, "B", "memory of one rank")
+        return style.inline_svg(fig, alt=text)
+
+
+_COLOURS = {
+    "INK": ("weights", "reserve"),
+    "BACKWARD": ("gradients", "passing", "main"),
+    "FOURTH": ("master", "moments"),
+    "FORWARD": ("activations", "again", "logits"),
+    "COMMUNICATION": ("gathered", "sequence", "ring", "ahead"),
+}
+_LOOKS = {term: colour for colour, terms in _COLOURS.items() for term in terms}
+_PALE = ("again", "logits", "reserve")
 _PARTS = ("weights", "gradients", "passing", "main", "master", "moments")
 
 
@@ -287,13 +344,17 @@ def _model(spec: TransformerSpec) -> dict:
             }
     keys = token_bytes(spec, experts=bool(spec.expert_layers)).keys
     return {
-        "label": spec.name, "params": spec.params(), "layers": spec.layers,
+        "label": _label(spec), "params": spec.params(), "layers": spec.layers,
         "expertLayers": spec.expert_layers, "experts": spec.moe.experts if spec.moe else 0,
         "hidden": spec.hidden, "vocab": spec.vocab, "kvHeads": spec.kv_heads, "keyBytes": keys,
         "groups": [vars(group) | {"kind": group.kind} for group in parameter_groups(spec)],
         "tokens": tokens, "tps": [tp for tp in SLIDERS["tp"][1] if _divides(spec, tp)],
         "stages": [even_stages(spec.layers, pp) for pp in SLIDERS["pp"][1] if pp <= spec.layers],
     }  # fmt: skip
+
+
+def _label(spec: TransformerSpec) -> str:
+    return MODELS.get(spec.name, spec.name)
 
 
 def _divides(spec: TransformerSpec, tp: int) -> bool:

@@ -104,8 +104,9 @@ def activation_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
         given[f"{prefix}layers"] = Given(layers, "", "layers with experts" if experts else "layers")
         layer, again = f"{prefix}layer", f"{prefix}layer_again"
         _layer(given, lines, layer, token_bytes(plan.spec, **options))
+        where = " in layers with experts" if prefix else ""
         lines[f"{prefix}activations"] = line(
-            stage_kept_bytes, label="activations under way", layers=f"{prefix}layers",
+            stage_kept_bytes, label=f"activations under way{where}", layers=f"{prefix}layers",
             layer_bytes=layer,
         )  # fmt: skip
         names.append(f"{prefix}activations")
@@ -125,14 +126,17 @@ def activation_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
 def _layer(given, lines, name, found) -> None:
     """A line for one kind of layer, fed by the four kinds of bytes of `found`."""
     feeds = {
-        "stream_bytes": found.stream, "split_bytes": found.split,
-        "pair_bytes": found.pair, "key_bytes": found.keys,
-    }  # fmt: skip
-    for feed, value in feeds.items():
-        given[f"{name}_{feed}"] = Given(value, "B", f"{feed.split('_')[0]} bytes", _COUNTED)
-    lines[name] = line(
-        kept_layer_bytes, label=name.replace("_", " "), **{f: f"{name}_{f}" for f in feeds}
-    )
+        "stream_bytes": (found.stream, "bytes between the matrices, for each token"),
+        "split_bytes": (found.split, "bytes of heads and inner numbers, for each token"),
+        "pair_bytes": (found.pair, "bytes of scores, for each pair of tokens"),
+        "key_bytes": (found.keys, "bytes of keys and values, for each token"),
+    }
+    for feed, (value, label) in feeds.items():
+        given[f"{name}_{feed}"] = Given(value, "B", label, _COUNTED)
+    what = "what it does not keep" if name.endswith("again") else "kept by one rank"
+    kind = "a layer with experts" if name.startswith("expert") else "one layer"
+    label = f"{kind} for one micro-batch, {what}"
+    lines[name] = line(kept_layer_bytes, label=label, **{f: f"{name}_{f}" for f in feeds})
 
 
 def buffer_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:

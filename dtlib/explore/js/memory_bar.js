@@ -87,7 +87,7 @@ function render({ model: widget, el }) {
     }
     const select = h(
       "select",
-      { class: "dt-mem-select", onchange: () => set({ [c.name]: Number(select.value) }) },
+      { class: "dt-mem-select", "aria-label": c.label, onchange: () => set({ [c.name]: Number(select.value) }) },
       c.options.map((text, i) => h("option", { value: i }, text)),
     );
     setters.push(() => {
@@ -190,7 +190,7 @@ function render({ model: widget, el }) {
     const largest = shown.reduce((best, key) => (found[key] > found[best] ? key : best));
     page.say(
       `${spec.models[q.model].label} on ${countOf(ranks, "GPU")}: ${nameOf(state.place)}needs ` +
-        `${bytes(memory)} of ${bytes(hbm)}, ${memory > hbm ? "too much" : "it fits"}. ` +
+        `${bytes(memory)}, ${memory > hbm ? "more than" : "within"} ${bytes(hbm)}. ` +
         `Largest part: ${label(largest)}, ${bytes(found[largest])}. ` +
         (q.pp > 1 ? `The fullest stage needs ${bytes(fullest)}.` : ""),
     );
@@ -204,7 +204,7 @@ function render({ model: widget, el }) {
     const rest = bytes(Math.abs(hbm - memory));
     const gpu = spec.gpus[state.q.gpu].label;
     const words = memory > hbm ? `${rest} more than` : `${rest} less than`;
-    return `${sentence(nameOf(state.place))}needs ${bytes(memory)}: ${words} the ${bytes(hbm)} of ${gpu}.`;
+    return `${sentence(nameOf(state.place))}needs ${bytes(memory)}: ${words} the ${bytes(hbm)} of one ${gpu}.`;
   }
 
   function splitOf() {
@@ -315,6 +315,11 @@ function render({ model: widget, el }) {
       hatch(),
       ...rows.slice(0, stages.length),
       s("line", { class: "dt-mem-limit", x1: line, x2: line, y1: 8, y2: bottom }),
+      ...stages.map(({ memory }, place) => {
+        const y = top + place * (high + 6) + high / 2 + 4;
+        const look = memory > hbm ? " is-over" : "";
+        return s("text", { class: `dt-mem-total${look}`, x: x(memory) + 6, y }, bytes(memory));
+      }),
       s(
         "text",
         { class: "dt-mem-limit-text", x: near ? line - 7 : line + 7, y: 18, "text-anchor": near ? "end" : "start" },
@@ -331,7 +336,7 @@ function render({ model: widget, el }) {
       s(
         "text",
         { class: "dt-soft", x: width - right, y: bottom + 36, "text-anchor": "end" },
-        "memory of one rank (bytes)",
+        "memory of one rank",
       ),
     );
     focused?.focus({ preventScroll: true });
@@ -369,7 +374,6 @@ function render({ model: widget, el }) {
     const over = at > scene.hbm;
     const chosen = place === state.place;
     const end = x(at);
-    const number = { x: end + 6, y: y + high / 2 + 4, class: over ? "dt-mem-total is-over" : "dt-mem-total" };
     group.setAttribute("class", `dt-mem-row${chosen && several ? " is-chosen" : ""}`);
     const facts = {
       role: several ? "button" : "img",
@@ -401,7 +405,6 @@ function render({ model: widget, el }) {
               height: high,
             })
           : null,
-        s("text", number, bytes(at)),
       ]
         .flat(Infinity)
         .filter(Boolean),
