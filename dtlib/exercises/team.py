@@ -1,11 +1,11 @@
 """A team of ranks in memory: runs the reader's layers on threads, and records every collective.
 
 A program is a function ``program(comm, ...)`` that every rank runs. ``comm`` has ``rank``, ``size``
-and ``device`` and three calls that return a new tensor, without a gradient: ``all_reduce(x,
-op="sum")`` ("max" as well), ``all_gather(x, dim=-1)`` and ``all_to_all(x, send, receive)``. All
-ranks make the same calls in the same order, in the backward pass too; what real ranks would wait
-for, or turn into nonsense, is an error here that names rank and call. `RealTeam` offers the same
-calls on real ranks.
+and ``device`` and four calls that return a new tensor, without a gradient: ``all_reduce(x,
+op="sum")`` ("max" as well), ``all_gather(x, dim=-1)``, ``reduce_scatter(x)`` of a flat x, and
+``all_to_all(x, send, receive)``. All ranks make the same calls in the same order, in the backward
+pass too; what real ranks would wait for, or turn into nonsense, is an error here that names rank
+and call. `RealTeam` offers the same calls on real ranks.
 """
 
 import threading
@@ -17,7 +17,7 @@ from dtlib.exercises.trace import Deadlock, TransportError
 from dtlib.exercises.transport import called_from, raised
 from dtlib.exercises.verdict import NotYet
 
-OTHERS = ("dtlib.parallelism", "torch.distributed")
+OTHERS = ("dtlib.parallelism", "dtlib.memory", "torch.distributed")
 
 
 class Collective(NamedTuple):
@@ -32,17 +32,37 @@ class Collective(NamedTuple):
 
 
 class Team:
-    """What both kinds of team count: ``calls``, in order; ``sent_bytes``, all together."""
+    """What both kinds of team count: ``calls``, in order; ``sent_bytes``, all together.
+
+    ``gathered_bytes`` are those of all-gathered tensors that still exist, and
+    ``most_gathered_bytes`` as many as there ever were at a time.
+    """
 
     rank: int
     size: int
 
     def __init__(self):
         self.calls: list[Collective] = []
+        self.most_gathered_bytes = 0
+        self._gathered: list[tuple[Any, int]] = []
 
     @property
     def sent_bytes(self) -> float:
         return sum(call.sent_bytes for call in self.calls)
+
+    @property
+    def gathered_bytes(self) -> int:
+        self._gathered = [(whole, n) for whole, n in self._gathered if not whole.expired()]
+        return sum(n for _, n in self._gathered)
+
+    def _remember(self, whole: Any) -> Any:
+        """Note an all-gathered tensor, which may live as long as it wants."""
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        storage = whole.untyped_storage()
+        self._gathered.append((StorageWeakRef(storage), storage.nbytes()))
+        self.most_gathered_bytes = max(self.most_gathered_bytes, self.gathered_bytes)
+        return whole
 
     def _count(self, operation: str, x: Any, rows: int | None = None) -> None:
         """Note a call; ``rows`` are those that an all-to-all sends to other ranks."""
@@ -51,7 +71,8 @@ class Team:
             numbers = rows * (x[0].numel() if len(x) else 0)
             self.calls.append(Collective(operation, numbers, numbers * x.element_size()))
             return
-        sent = 2 * (P - 1) / P * n if operation == "all-reduce" else (P - 1) * n
+        share = (P - 1) / P
+        sent = {"all-reduce": 2 * share, "reduce-scatter": share}.get(operation, P - 1) * n
         self.calls.append(Collective(operation, x.numel(), sent))
 
 
@@ -78,7 +99,16 @@ class RecordedTeam(Team):
         """The x of all ranks, in their order, side by side along ``dim``."""
         import torch
 
-        return torch.cat(self._exchange("all-gather", x, dim), dim)
+        return self._remember(torch.cat(self._exchange("all-gather", x, dim), dim))
+
+    def reduce_scatter(self, x: Any) -> Any:
+        """This rank's part of the sum of all ranks' x, which is flat: the one in its place."""
+        import torch
+
+        self._check("reduce-scatter", x)
+        _check_parts(x, self.rank, self.size)
+        stacked = torch.stack(self._exchange("reduce-scatter", x, "sum"))
+        return stacked.chunk(self.size, dim=1)[self.rank].sum(0)
 
     def all_to_all(self, x: Any, send: Any, receive: Any) -> Any:
         """Rows of x to every rank, ``send[q]`` to rank q, in order; ``receive[q]`` come from it."""
@@ -123,7 +153,7 @@ class RecordedTeam(Team):
 
 
 class RealTeam(Team):
-    """The same three calls on real ranks, gloo or NCCL.
+    """The same calls on real ranks, gloo or NCCL.
 
     Arguments: ``group``, a torch.distributed process group (None: all ranks).
     """
@@ -157,7 +187,17 @@ class RealTeam(Team):
         mine = x.detach().contiguous()
         everybody = [torch.empty_like(mine) for _ in range(self.size)]
         dist.all_gather(everybody, mine, group=self.group)
-        return torch.cat(everybody, dim)
+        return self._remember(torch.cat(everybody, dim))
+
+    def reduce_scatter(self, x: Any) -> Any:
+        """This rank's part of the sum of all ranks' x, which is flat: the one in its place."""
+        from dtlib.runtime.names import reduce_scatter_single
+
+        _check_parts(x, self.rank, self.size)
+        self._count("reduce-scatter", x)
+        part = x.new_empty(len(x) // self.size)
+        reduce_scatter_single(part, x.detach().contiguous(), group=self.group)
+        return part
 
     def all_to_all(self, x: Any, send: Any, receive: Any) -> Any:
         """Rows of x to every rank, ``send[q]`` to rank q, in order; ``receive[q]`` come from it."""
@@ -192,6 +232,14 @@ def _whole_counts(counts: Any, size: int) -> list[int]:
     if len(counts) != size or min(counts) < 0:
         raise TransportError(f"counts are one number of rows for each rank, got {counts}")
     return counts
+
+
+def _check_parts(x: Any, rank: int, size: int) -> None:
+    if x.dim() != 1 or len(x) % size:
+        raise TransportError(
+            f"rank {rank} gives reduce_scatter a tensor of shape {list(x.shape)}; it takes a flat "
+            f"one, as long as {size} equal parts"
+        )
 
 
 def _check_counts(sent: list[list[int]], due: list[list[int]]) -> None:
