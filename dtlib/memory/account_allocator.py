@@ -33,8 +33,10 @@ class AllocatorModel:
     account without the two constants 15.4 %. Which terms there are was decided with all runs in
     view, so only the constants are judged by the other half; chosen on the smaller model alone
     (0.15 and 4 bytes) they miss the larger one by 12.4 %, the other way round (0.20 and 1 byte)
-    by 11.7 %. Not fitted at all: TorchTitan's Llama 8B, reserved as well, if every second product
-    is kept: 2.9 % off in six runs on H100, but 35 % too much in two on H200.
+    by 11.7 %. If one model's runs choose the terms too, among 840 accounts that differ in four
+    terms and the constants, the other's are missed by 12.4 % and 12.7 %
+    (`benchmarks/memory_nested.py`). Not fitted at all: TorchTitan's Llama 8B, reserved as well, if
+    every second product is kept: 2.9 % off in six runs on H100, but 35 % too much in two on H200.
     Raises ValueError for a number below 0.
 
     >>> AllocatorModel().reserve_share

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import memory_account
+from benchmarks import memory_account, memory_nested
 from dtlib.foundations import GiB, TransformerSpec
 from dtlib.memory import AllocatorModel, rank_memory
 
@@ -56,3 +56,23 @@ def test_a_halves_rule_is_fixed_and_splits():
     ]
     halves = [run.fitted for run in runs]
     assert 30 < sum(halves) < 70 and halves == [run.fitted for run in runs]
+
+
+def test_parts_that_choose_the_terms_themselves_find_the_account_that_made_the_runs():
+    """Peaks with 32-bit sums alone and 6 bytes a logit: every part finds that, and misses none."""
+    rows = [
+        ROW | {"model": model, "tp": tp, "pp": pp, "mbs": mbs, "nodes": tp, "ffn": ffn}
+        for model, ffn in (("1B", "8192"), ("3B", "12288"))
+        for tp, pp in (("1", "1"), ("2", "4"), ("8", "1"), ("8", "4"))
+        for mbs in ("1", "4")
+    ]
+    made = []
+    for run in memory_account.nanotron(rows):
+        options = run.options | {"logit_bytes": 6, "allocator": AllocatorModel(0.2, 3)}
+        peak = rank_memory(run.spec, **options | {"recipe": "32-bit sums"})["memory"]
+        made.append(memory_account.replace(run, bytes=peak))
+    found = list(memory_nested.nested(made))
+    assert len(found) >= 6
+    for _, _, chosen, own, others in found:
+        assert (chosen["passing"], chosen["logits"]) == (0, 6)
+        assert own < 1e-12 and (others < 1e-12 or chosen["ahead"] != 3 or not chosen["sequence"])
