@@ -1,0 +1,382 @@
+"""Every check of the lab on fitting a model: solutions pass; slips and the library's own fail.
+
+The account that grades is held to the library's own, and a real run on two ranks to the account.
+"""
+
+from dataclasses import replace
+
+import pytest
+from exercise_cases import Case, EveryExercise
+
+from dtlib import launch
+from dtlib.exercises import NotYet, check, fit_plan
+from dtlib.exercises.fit_plan import AWAY, Plan, micro_batches, seven_b, small, usable
+from dtlib.memory import rank_memory
+
+JOB = seven_b()
+PSI = JOB.params
+
+
+def predicted(**changes):
+    right = {
+        "state_bytes": 16 * PSI,
+        "shared_bytes": 2 * PSI,
+        "link_seconds": 12 * PSI / JOB.link,
+        "sent_bytes": 3 * 8 * 2 * PSI * 7 / 8,
+    }
+    return right | changes
+
+
+def state(plan, job):
+    N = plan.gpus
+    return {
+        "weights": job.weight_bytes * job.params / (N if plan.stage >= 3 else 1),
+        "gradients": job.gradient_bytes * job.params / (N if plan.stage >= 2 else 1),
+        "optimizer": job.optimizer_bytes * job.params / (N if plan.stage >= 1 else 1),
+    }
+
+
+def terms(plan, job):
+    found = state(plan, job)
+    b = plan.micro_batch
+    kept = job.input_bytes if plan.recompute else job.kept_bytes
+    layers = 2 if "activations" in plan.offload else job.layers
+    found["activations"] = b * layers * kept
+    found["again"] = b * (job.kept_bytes - job.input_bytes) if plan.recompute else 0
+    found["head"] = b * job.head_bytes
+    found["gathered"] = 2 * job.weight_bytes * job.layer_params if plan.stage == 3 else 0
+    found["window"] = 0
+    if "optimizer" in plan.offload:
+        found["window"] = 3 * found["optimizer"] * job.layer_params / job.params
+        found["optimizer"] = 0
+    return found
+
+
+def moments(plan, job):
+    t = terms(plan, job)
+    always = t["weights"] + t["gradients"] + t["optimizer"]
+    passes = always + t["gathered"] + t["activations"]
+    return {
+        "head": passes + t["head"],
+        "again": passes + t["again"],
+        "step": always + t["window"],
+    }
+
+
+def step_time(plan, job):
+    m = job.batch // (plan.gpus * plan.micro_batch)
+    b = plan.micro_batch
+    forward, backward = b * job.forward_flops / job.rate, b * job.backward_flops / job.rate
+    again = b * job.repeated_flops / job.rate if plan.recompute else 0
+    kept = job.input_bytes if plan.recompute else job.kept_bytes
+    moving = b * job.layers * kept / job.link if "activations" in plan.offload else 0
+    passes = {0: 2, 1: 2, 2: m + 1, 3: 3 * m}[plan.stage]
+    one = (plan.gpus - 1) / plan.gpus * job.gradient_bytes * job.params
+    away = "optimizer" in plan.offload
+    return {
+        "computing": m * (forward + backward),
+        "repeating": m * again,
+        "waiting": m * (max(0, moving - forward) + max(0, moving - backward - again)),
+        "network": passes * one / job.network,
+        "optimizer": state(plan, job)["optimizer"] / job.link if away else 0,
+    }
+
+
+def find_plan(job, gpus, memory, least=min, cost=lambda p, j: sum(step_time(p, j).values())):
+    fitting = [
+        plan for plan in fit_plan.all_plans(job, gpus) if max(moments(plan, job).values()) <= memory
+    ]
+    return least(fitting, key=lambda plan: cost(plan, job), default=None)
+
+
+def held_bytes(tensors):
+    storages = {t.untyped_storage()._cdata: t.untyped_storage() for t in tensors}
+    return sum(storage.nbytes() for storage in storages.values())
+
+
+def changed(function, **changes):
+    """The reader's function with some of its terms replaced by functions of (value, plan, job)."""
+
+    def wrong(plan, job):
+        found = function(plan, job)
+        for name, change in changes.items():
+            found[name] = change(found[name], plan, job)
+        return found
+
+    return wrong
+
+
+def plans(**changes):
+    right = {
+        "1 x 40 GiB": Plan(1, offload=AWAY),
+        "8 x 40 GiB": Plan(8, 2, offload=["optimizer"]),
+        "8 x 24 GiB": Plan(8, 3, 2, offload=["activations"]),
+    }
+    return right | {name.replace("_", " "): plan for name, plan in changes.items()}
+
+
+def plans_with(name, plan):
+    return plans() | {name: plan}
+
+
+CASES = {
+    "ex-fit-predict": Case(
+        solution=predicted(),
+        wrong=[
+            (predicted(state_bytes=4 * PSI), "what does the optimizer hold"),
+            (predicted(shared_bytes=16 * PSI), "stage 3 divides it"),
+            (predicted(link_seconds=24 * PSI / JOB.link), "carries both directions at once"),
+            (predicted(link_seconds=16 * PSI / JOB.link), "only the optimizer's state"),
+            (predicted(sent_bytes=48 * PSI), "does not send what it has to itself"),
+            (predicted(sent_bytes=6 * PSI * 7 / 8), "one micro-batch"),
+            (predicted(sent_bytes=4 * PSI * 7 / 8), "an all-reduce, once a step"),
+            (predicted(sent_bytes=32 * PSI * 7 / 8), "gathered for the forward pass"),
+            (predicted(sent_bytes=96 * PSI * 7 / 8), "how wide"),
+            (17, "keys state_bytes"),
+        ],
+        secret=[16 * PSI, 12 * PSI / JOB.link, 42 * PSI],
+    ),
+    "ex-fit-state": Case(
+        solution=state,
+        wrong=[
+            (fit_plan.state_terms, "the library's own state_terms"),
+            (lambda plan, job: {"weights": 1}, "with the keys weights, gradients, optimizer"),
+            (
+                changed(state, gradients=lambda v, p, j: j.gradient_bytes * j.params),
+                "'gradients' of .* is as if one GPU had all of it",
+            ),
+            (
+                changed(state, weights=lambda v, p, j: j.weight_bytes * j.params / p.gpus),
+                "'weights' of .* is divided among the GPUs",
+            ),
+            (changed(state, optimizer=lambda v, p, j: v * 2 / 3), "right order of magnitude"),
+            (changed(state, optimizer=lambda v, p, j: 12 * v / j.optimizer_bytes), "too large"),
+        ],
+        secret=[12 * PSI, 2 * PSI],
+    ),
+    "ex-fit-terms": Case(
+        solution=terms,
+        wrong=[
+            (fit_plan.memory_terms, "the library's own memory_terms"),
+            (state, "with the keys"),
+            (changed(terms, gathered=lambda v, p, j: 0), "'gathered' of .* is missing"),
+            (
+                changed(terms, gathered=lambda v, p, j: 4 * j.layer_params),
+                "must be nothing: only a stage that cuts the weights",
+            ),
+            (changed(terms, activations=lambda v, p, j: v / p.micro_batch), "counts one sequence"),
+            (changed(terms, activations=lambda v, p, j: v / j.layers), "counts one layer"),
+            (changed(terms, again=lambda v, p, j: v * j.layers), "not all are there at once"),
+            (
+                changed(terms, optimizer=lambda v, p, j: state(p, j)["optimizer"]),
+                "the state is away",
+            ),
+            (changed(terms, window=lambda v, p, j: v * 2 / 3), "'window' .* is too small"),
+            (
+                changed(terms, window=lambda v, p, j: v * p.gpus if p.stage else v),
+                "but this stage divides it",
+            ),
+        ],
+    ),
+    "ex-fit-moments": Case(
+        solution=moments,
+        wrong=[
+            (fit_plan.memory_moments, "the library's own"),
+            (
+                changed(moments, again=lambda v, p, j: v + terms(p, j)["head"]),
+                "'again' of .* too large: when a layer is repeated",
+            ),
+            (
+                changed(moments, step=lambda v, p, j: v + terms(p, j)["activations"]),
+                "when the optimizer steps, are there activations",
+            ),
+            (
+                changed(moments, head=lambda v, p, j: v - terms(p, j)["activations"]),
+                "reached the model's end",
+            ),
+        ],
+    ),
+    "ex-fit-time": Case(
+        solution=step_time,
+        wrong=[
+            (fit_plan.time_terms, "the library's own time_terms"),
+            (
+                changed(step_time, network=lambda v, p, j: v / 3 * 2 if p.stage == 3 else v),
+                "how often is each thing gathered",
+            ),
+            (changed(step_time, optimizer=lambda v, p, j: 2 * v), "both ways at once"),
+            (
+                changed(
+                    step_time,
+                    optimizer=lambda v, p, j: j.optimizer_bytes * j.params / j.link if v else v,
+                ),
+                "only what this GPU holds",
+            ),
+            (
+                changed(
+                    step_time,
+                    waiting=lambda v, p, j: (
+                        (j.batch // p.gpus) * 2 * j.layers * j.kept_bytes / j.link if v else v
+                    ),
+                ),
+                "only as long as the link takes longer",
+            ),
+            (
+                changed(step_time, computing=lambda v, p, j: v * p.gpus),
+                "but this stage divides|all",
+            ),
+            (changed(step_time, repeating=lambda v, p, j: v / 3), "'repeating' of"),
+        ],
+    ),
+    "ex-fit-plans": Case(
+        solution=plans(),
+        also_right=[
+            plans_with("1 x 40 GiB", Plan(1, 0, 2, offload=AWAY)),
+            plans_with("1 x 40 GiB", Plan(1, 2, 2, recompute=True, offload=["optimizer"])),
+            plans_with("8 x 40 GiB", Plan(8, 3)),
+            plans_with("8 x 24 GiB", Plan(8, 2, offload=AWAY)),
+            plans_with("8 x 24 GiB", Plan(8, 3, 2, recompute=True)),
+        ],
+        wrong=[
+            ({"8 x 40 GiB": Plan(8, 3)}, "pass a dict of plans with the keys"),
+            (plans_with("8 x 40 GiB", "stage 3"), "a Plan is asked for"),
+            (plans_with("8 x 40 GiB", Plan(16, 3)), "more GPUs than there are"),
+            (plans_with("8 x 40 GiB", Plan(7, 3)), "a divisor of the batch"),
+            (plans_with("8 x 40 GiB", Plan(8, 3, 8)), "does not fit at 'head', .*'activations'"),
+            (plans_with("1 x 40 GiB", Plan(1, recompute=True)), "where 'optimizer' is the largest"),
+            (plans_with("8 x 40 GiB", Plan(8, 3, recompute=True)), "most is lost to 'repeating'"),
+            (plans_with("8 x 40 GiB", Plan(8, 2, 4, False, AWAY)), "most is lost to 'waiting'"),
+            (plans_with("8 x 24 GiB", Plan(4, 3, offload=AWAY)), "there are more GPUs"),
+        ],
+    ),
+    "ex-fit-planner": Case(
+        solution=find_plan,
+        wrong=[
+            (fit_plan.best_plan, "the library's own best_plan"),
+            (lambda job, gpus, memory: Plan(gpus, 3), "does not fit|faster plan"),
+            (lambda job, gpus, memory: None, "there is a plan that fits"),
+            (
+                lambda job, gpus, memory: find_plan(job, gpus, 2 * memory),
+                "does not fit at",
+            ),
+            (
+                lambda job, gpus, memory: find_plan(
+                    job, gpus, memory, cost=lambda p, j: max(moments(p, j).values())
+                ),
+                "there is a faster plan|more GPUs",
+            ),
+            (
+                lambda job, gpus, memory: find_plan(job, gpus, memory) or Plan(gpus),
+                "where nothing fits, return None",
+            ),
+            (
+                lambda job, gpus, memory: find_plan(
+                    job, gpus, memory, cost=lambda p, j: step_time(p, j)["computing"] + p.recompute
+                ),
+                "faster plan",
+            ),
+        ],
+    ),
+    "ex-fit-held": Case(
+        solution=held_bytes,
+        wrong=[
+            (lambda tensors: sum(t.nbytes for t in tensors), "too many bytes for a tensor that is"),
+            (
+                lambda tensors: sum(t.nbytes for t in set(tensors)),
+                "too many bytes for a tensor and",
+            ),
+            (
+                lambda tensors: sum({t.data_ptr(): t.nbytes for t in tensors}.values()),
+                "a view of it|only a slice",
+            ),
+            (lambda tensors: 4 * sum(t.numel() for t in tensors), "different types"),
+        ],
+    ),
+}
+
+
+class TestEveryExercise(EveryExercise):
+    cases = CASES
+
+
+@pytest.mark.parametrize("stage", range(4))
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_account_that_grades_is_the_library_s_own(stage, recompute):
+    """Two ways to one number; only the head's products are added to what is repeated there."""
+    plan = Plan(8, stage, micro_batch=2, recompute=recompute)
+    account = rank_memory(
+        JOB.spec,
+        seq=JOB.seq,
+        micro_batch=2,
+        dp=8,
+        stage=stage,
+        recompute="full" if recompute else "none",
+    ).terms()
+    found = fit_plan.memory_terms(plan, JOB)
+    assert found["weights"] == pytest.approx(account["weights"])
+    assert found["gradients"] == pytest.approx(account["gradients"])
+    assert found["optimizer"] == pytest.approx(account["master"] + account["moments"])
+    assert found["activations"] == pytest.approx(account["activations"])
+    assert found["again"] == pytest.approx(account.get("again", 0))
+    assert found["head"] == pytest.approx(account["logits"])
+    assert found["gathered"] == pytest.approx(account.get("gathered", 0), rel=1e-3)
+
+
+def test_no_plan_puts_seven_billion_on_one_gpu_of_24_gib_and_the_surprises_are_there():
+    assert fit_plan.best_plan(JOB, 1, usable(24)) is None
+    best = fit_plan.best_plan(JOB, 8, usable(40))
+    assert best.stage == 2 and best.offload == ("optimizer",)
+    slow = fit_plan.best_plan(replace(JOB, link=JOB.link / 4), 8, usable(24))
+    assert slow.recompute
+    assert not fit_plan.best_plan(JOB, 8, usable(24)).recompute
+
+
+def run_all(plans, job, held):
+    import torch
+
+    from dtlib.exercises.fit_run import run_small
+
+    torch.set_num_threads(1)
+    return [run_small(plan, job, held) for plan in plans]
+
+
+def test_what_two_ranks_hold_and_send_is_what_the_equation_says():
+    job = small(layers=3, batch=4)
+    choices = [
+        Plan(2, 0),
+        Plan(2, 1, 2),
+        Plan(2, 2, recompute=True),
+        Plan(2, 3, recompute=True, offload=AWAY),
+        Plan(2, 3, offload=["activations"]),
+    ]
+    with launch(2, timeout=120) as ranks:
+        readings = ranks.run(run_all, choices, job, held_bytes)[0]
+    for plan, read in zip(choices, readings, strict=True):
+        expected = terms(plan, job)
+        for name in ("weights", "gradients", "optimizer"):
+            assert read[name] == pytest.approx(expected[name], rel=0.01)
+        assert read["sent"] == pytest.approx(step_time(plan, job)["network"] * job.network)
+        if "activations" in plan.offload:
+            assert 0 < read["activations"] <= expected["activations"] + expected["head"]
+        else:
+            kept = expected["activations"] + max(expected["head"], expected["again"])
+            assert read["activations"] == pytest.approx(kept, rel=0.02)
+        assert read["loss"] == pytest.approx(readings[0]["loss"], rel=1e-5)
+    other = terms(Plan(2, 1), job)  # sabotage: another stage's equation is far off
+    assert abs(readings[2]["gradients"] / other["gradients"] - 1) > 0.4
+
+
+def test_bad_plans_say_what_is_allowed():
+    for wrong, message in (
+        ({"gpus": 0}, "gpus is 0"),
+        ({"gpus": 1, "stage": 4}, "stage"),
+        ({"gpus": 1, "offload": "optimizer"}, "a list of names out of optimizer, activations"),
+        ({"gpus": 1, "offload": ["weights"]}, "a list of names"),
+        ({"gpus": 1, "recompute": 2}, "recompute"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Plan(**wrong)
+    with pytest.raises(ValueError, match="divisor of the batch"):
+        micro_batches(Plan(3), JOB)
+    with pytest.raises(NotYet):
+        check("fit-7b.6", plans_with("8 x 24 GiB", None))
