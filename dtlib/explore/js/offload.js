@@ -3,7 +3,7 @@
 
 const HINT =
   "Purple is a transfer, blue arithmetic, vermilion waiting; a grey buffer is full and waits for " +
-  "its turn, a striped one for the latency. Tab to the sliders and use the arrow keys.";
+  "its turn, a dotted one for the latency. Tab to the sliders and use the arrow keys.";
 const PLOT = 130;
 
 const milliseconds = (value) => formatQuantity(value / 1e3, "s", 3);
