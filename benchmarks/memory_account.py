@@ -246,6 +246,16 @@ def record(runs: list[Run]) -> None:
         for which, found in predicted.items()
         for name, inside in sets.items()
     }
+    small = min(run.spec.params() for run in ours)
+    halves = {
+        size: [run for run in ours if (run.spec.params() == small) == (size == "smaller")]
+        for size in ("smaller", "larger")
+    }
+    for chosen, judge in (("smaller", "larger"), ("larger", "smaller")):
+        model = AllocatorModel(*fit(halves[chosen])[:2])
+        ratios = [run.account(model) / run.bytes for run in halves[judge]]
+        label = f"chosen on the {chosen} model, missed on the {judge}"
+        errors[label] = [round(error(ratios), 4)]
     histogram = {
         which: [sum(low <= found(run) / run.bytes < low + 0.05 for run in ours) for low in EDGES]
         for which, found in predicted.items()

@@ -98,7 +98,7 @@ def check_fits(live: LiveSet, capacity: float) -> None:
 
     >>> check_fits(LiveSet([Life("x", "weights", 9e9, 0, 1)], ["load"]), 8e9)
     Traceback (most recent call last):
-    dtlib.memory.live.LiveSetError: load: 9 GB alive, but only 8 GB there: weights 9 GB
+    dtlib.memory.live.LiveSetError: load: 9 GB alive, 8 GB there: weights 9 GB
     """
     for moment, alive in enumerate(live.curve()):
         if alive > capacity:
@@ -107,7 +107,7 @@ def check_fits(live: LiveSet, capacity: float) -> None:
                 for kind, size in live.by_kind(moment).items()
             )
             raise LiveSetError(
-                f"{live.moments[moment]}: {format_quantity(alive, 'B')} alive, but only "
+                f"{live.moments[moment]}: {format_quantity(alive, 'B')} alive, "
                 f"{format_quantity(capacity, 'B')} there: {parts}"
             )
 
