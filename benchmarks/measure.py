@@ -24,6 +24,8 @@ a ping-pong as long as the rank says that began it.
     expert-skew-4-ranks     see expert_skew.py
     bucket-dial-2-ranks     see bucket_dial.py
     strategies-against-torch    see part_four.py
+    memory-peak             see memory_peak.py
+    recompute-policies      see recompute_policies.py
     zero-against-fsdp       see zero_against_fsdp.py
     offload-lookahead       see offload_lookahead.py
 """
@@ -39,9 +41,11 @@ from benchmarks.expert_skew import measure_expert_skew
 from benchmarks.fleet_law import measure_fleet_law
 from benchmarks.interrupted_run import measure_interrupted, measure_scaling
 from benchmarks.memory_levels import measure_memory_levels
+from benchmarks.memory_peak import measure_memory_peak
 from benchmarks.offload_lookahead import measure_offload_lookahead
 from benchmarks.part_four import measure_part_four
 from benchmarks.pipeline_times import measure_pipeline_times
+from benchmarks.recompute_policies import measure_recompute_policies
 from benchmarks.ring_timeline import measure_ring_timeline
 from benchmarks.roofline import measure_break_even, measure_one_core
 from benchmarks.tensor_share import measure_tensor_share
@@ -178,6 +182,8 @@ def main() -> None:
         ("expert-skew-4-ranks", measure_expert_skew),
         ("bucket-dial-2-ranks", measure_bucket_dial),
         ("strategies-against-torch", measure_part_four),
+        ("memory-peak", measure_memory_peak),
+        ("recompute-policies", measure_recompute_policies),
         ("zero-against-fsdp", measure_zero_against_fsdp),
         ("offload-lookahead", measure_offload_lookahead),
     ):
