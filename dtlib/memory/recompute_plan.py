@@ -66,7 +66,7 @@ def best_schedule(chain: Chain, budget: int) -> Plan | None:
         layer = layers[start]
         ends = stop == start + 1
         held = layer.interior_bytes
-        held += chain.state(stop) * (layer.keeps_output if ends else 1)
+        held += chain.state(start + 1) * (layer.keeps_output if ends else 1)
         found = (float("inf"), None)
         if held <= free and layer.interior_bytes + layer.workspace_bytes <= free:
             after = 0 if ends else least(start + 1, stop, free - held)[0]

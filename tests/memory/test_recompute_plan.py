@@ -67,10 +67,9 @@ def test_on_equal_layers_no_sequence_of_actions_beats_the_planner(state, interio
         assert plan is None or plan.peak_bytes <= budget
 
 
-def test_on_unequal_layers_the_planner_never_beats_the_search_and_mostly_meets_it():
-    """It keeps a state until the backward pass comes; a search may drop it and make it again."""
-    draw = random.Random(0)
-    exact = cases = 0
+def test_on_unequal_layers_the_planner_meets_the_search():
+    """Also where states differ in size: the output of each taped layer counts, not the last one."""
+    draw, cases = random.Random(0), 0
     for _ in range(6):
         layers = [
             LayerCost(draw.randint(1, 4), draw.randint(0, 6), draw.randint(1, 5)) for _ in "1234"
@@ -78,10 +77,16 @@ def test_on_unequal_layers_the_planner_never_beats_the_search_and_mostly_meets_i
         chain = Chain(tuple(layers), 2)
         for budget in range(4, chain.kept_bytes + 1, 3):
             plan, least = best_schedule(chain, budget), least_work(chain, budget)
-            if plan is not None:
-                assert plan.extra_flops >= least
-                cases, exact = cases + 1, exact + (plan.extra_flops == least)
-    assert cases > 20 and cases > exact >= 2 / 3 * cases
+            assert (plan.extra_flops if plan else None) == least
+            cases += plan is not None
+    assert cases > 20
+
+
+def test_a_state_that_is_dropped_and_made_again_can_beat_the_planner():
+    """It keeps a state until the backward pass comes; a search need not."""
+    layers = [LayerCost(10, 0, 8), LayerCost(2, 3, 1), LayerCost(6, 0, 1), LayerCost(1, 3, 8)]
+    chain = Chain(tuple(layers), 1)
+    assert (best_schedule(chain, 16).extra_flops, least_work(chain, 16)) == (19, 11)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
