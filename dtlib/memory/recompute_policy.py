@@ -93,8 +93,10 @@ def checkpoint(
 
     Equation: checkpoint(f, x) = f(x), with the gradients of f, bit for bit.
     Arguments: `function`, a module or another function that returns a tensor or several;
-    its `arguments`, tensors or not; `policy`, from `checkpoint_policy`, by default to recompute
-    everything; `preserve_rng`, whether it draws the same random numbers when it runs again.
+    its `arguments`, tensors or not (a tensor with a graph behind it must be one of them, not hidden
+    in a dict or a closure, whose graph would be used up); `policy`, from `checkpoint_policy`, by
+    default to recompute everything; `preserve_rng`, whether it draws the same random numbers when
+    it runs again.
     Raises RecomputeError for an output that is no tensor, for a kept output that is changed in
     place, and for a function that does not do the same operations again; RuntimeError in the
     backward pass for parameters that have changed, and for a second backward pass.
