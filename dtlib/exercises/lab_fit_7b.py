@@ -69,7 +69,10 @@ def predict(answer: Any) -> str:
     given = _dictionary(answer, asked, "pass a dict")
     job = seven_b()
     psi, state = job.params, 16 * job.params
-    slips = {4 * psi: "weights and gradients, and what does the optimizer hold?", 12 * psi: "and?"}
+    slips = {
+        4 * psi: "weights and gradients, and what does the optimizer hold?",
+        12 * psi: "that is the optimizer's part alone",
+    }
     number(given["state_bytes"], state, "state_bytes", "bytes", mistakes=slips)
     slips = {state: "stage 3 divides it", 4 * psi / 8: "weights and gradients, and the optimizer?"}
     number(given["shared_bytes"], state / 8, "shared_bytes", "bytes", mistakes=slips)
