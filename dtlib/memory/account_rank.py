@@ -120,12 +120,18 @@ def rank_memory(
     2 of the product, 4 of its copy in 32 bits and 4 of their softmax, which becomes the gradient;
     `allocator`, an `AllocatorModel`, for what is reserved and not only what is in use; `gpu`.
     Returns a `MemoryAccount`. Raises ValueError, naming argument, value and rule, for what does
-    not divide or is not there, TypeError for a `spec` that is none.
+    not divide or is not there, KeyError for a recipe of another name, TypeError for another kind.
     Source: the formulas of its lines; Korthikanti et al. 2023; Rajbhandari et al. 2020.
     """
-    require_type("rank_memory", TransformerSpec, spec=spec)
-    sequence_parallel = tp > 1 if sequence_parallel is None else sequence_parallel
     recipe = recipes[recipe] if isinstance(recipe, str) else recipe
+    for kind, given in (
+        (TransformerSpec, {"spec": spec}),
+        (StateRecipe, {"recipe": recipe}),
+        (AllocatorModel, {} if allocator is None else {"allocator": allocator}),
+        (GPU, {} if gpu is None else {"gpu": gpu}),
+    ):
+        require_type("rank_memory", kind, **given)
+    sequence_parallel = tp > 1 if sequence_parallel is None else sequence_parallel
     plan = MemoryPlan(
         spec, seq, micro_batch, micro_batches, tp, pp, dp, cp, ep, place, stage, interleave,
         sequence_parallel, recompute, segment, flash, recipe, layers_of_stages(spec, pp, stages),

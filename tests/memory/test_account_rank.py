@@ -222,3 +222,16 @@ def test_other_mistakes_are_named_too():
         pipeline_memory(LLAMA, pp=4, seq=64, in_flight=[1, 2])
     with pytest.raises(ValueError, match="reserve_share is -1, but must be a number of at least"):
         AllocatorModel(reserve_share=-1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"gpu": "h100-sxm"}, "gpu is 'h100-sxm', but must be a GPU"),
+        ({"allocator": 0.1}, "allocator is 0.1, but must be a AllocatorModel"),
+        ({"recipe": 16}, "recipe is 16, but must be a StateRecipe"),
+    ],
+)
+def test_another_kind_of_thing_is_named(options, said):
+    with pytest.raises(TypeError, match=said):
+        rank_memory(published_models["llama-3.1-8b"], seq=8192, **options)
