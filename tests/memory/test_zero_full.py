@@ -271,6 +271,42 @@ def test_any_module_has_the_gradients_of_the_plain_one(pair, kind, prefetch):
     assert max(pair.run(any_module, kind, prefetch)) <= 1e-12
 
 
+def two_passes_before_one_backward(reshard):
+    """The largest error of a gradient when a loss needs two forward passes, and a third one none."""
+    import copy
+
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+
+    from dtlib.memory import FullySharded
+
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).double()
+    made, x = copy.deepcopy(plain), torch.randn(4, 5, dtype=torch.float64)
+    sharded = FullySharded(made, dist.group.WORLD, units=[made[0], made[2]], reshard=reshard)
+    rank, P, errors = dist.get_rank(), dist.get_world_size(), []
+    for _ in range(2):
+        for module, rows in ((plain, x), (sharded, x.chunk(P)[rank])):
+            module.zero_grad()
+            loss = module(rows).square().mean() + module(2 * rows).square().mean()
+            with torch.no_grad():
+                module(rows)
+            loss.backward()
+        gradients = {
+            own: p.grad for own, p in zip(made.parameters(), plain.parameters(), strict=True)
+        }
+        for flat in sharded._flats():
+            for p, found in zip(flat.parameters, flat.gathered(flat.own.grad), strict=True):
+                errors.append((found - gradients[p]).abs().max().item())
+    return max(errors)
+
+
+@pytest.mark.parametrize("reshard", [True, False])
+def test_two_forward_passes_may_share_a_backward_pass(pair, reshard):
+    assert max(pair.run(two_passes_before_one_backward, reshard)) <= 1e-14
+
+
 def mixed(reduce_dtype):
     """In 16 bits with a master copy: dtypes seen, bytes, and how close a step comes."""
     import torch
