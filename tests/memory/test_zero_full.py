@@ -272,7 +272,7 @@ def test_any_module_has_the_gradients_of_the_plain_one(pair, kind, prefetch):
 
 
 def two_passes_before_one_backward(reshard):
-    """The largest error of a gradient when a loss needs two forward passes, and a third one none."""
+    """The largest error of a gradient when a loss has two forward passes, and a third one none."""
     import copy
 
     import torch
