@@ -13,7 +13,7 @@ from book._tools.layout import ROOT
 PYTEST = ["pytest", "-p", "no:cacheprovider"]
 STEPS: dict[str, list[Sequence[str]]] = {
     "style": [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
-    "library": [[*PYTEST, "-m", "not site", "-n", "2", "--dist", "loadfile"]],
+    "library": [[*PYTEST, "-m", "not site", "-n", "2", "--dist", "loadgroup"]],
     "sources": [
         ["book._tools.notebooks", "check"],
         ["book._tools.equations", "check"],
