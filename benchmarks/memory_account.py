@@ -229,6 +229,8 @@ EDGES = [round(0.3 + 0.05 * k, 2) for k in range(25)]
 
 def record(runs: list[Run]) -> None:
     """Store the errors of all sets, and how the ratios of nanotron's runs lie: no run itself."""
+    from benchmarks.memory_nested import accounts, nested  # it imports this module
+
     ours = [run for run in runs if run.set in ("1B", "8B")]
     sets = {
         "nanotron, all 1,027 runs": ours,
@@ -256,6 +258,11 @@ def record(runs: list[Run]) -> None:
         ratios = [run.account(model) / run.bytes for run in halves[judge]]
         label = f"chosen on the {chosen} model, missed on the {judge}"
         errors[label] = [round(error(ratios), 4)]
+    for which, _, _, _, others in nested(ours):
+        if which.endswith("the smaller model"):
+            chosen, judge = ("larger", "smaller") if "not" in which else ("smaller", "larger")
+            label = f"terms chosen on the {chosen} model, missed on the {judge}"
+            errors[label] = [round(others, 4)]
     histogram = {
         which: [sum(low <= found(run) / run.bytes < low + 0.05 for run in ours) for low in EDGES]
         for which, found in predicted.items()
@@ -263,7 +270,8 @@ def record(runs: list[Run]) -> None:
     recordings.save(
         "memory-equation-against-published", errors, unit="", sets=list(sets),
         counts=[len(inside) for inside in sets.values()], histogram=histogram,
-        edges=[*EDGES, round(EDGES[-1] + 0.05, 2)], source=__doc__.splitlines()[0],
+        accounts=accounts(), edges=[*EDGES, round(EDGES[-1] + 0.05, 2)],
+        source=__doc__.splitlines()[0],
     )  # fmt: skip
 
 

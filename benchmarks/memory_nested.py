@@ -9,6 +9,7 @@ judged by the runs that it has not seen.
 """
 
 import argparse
+import math
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -27,6 +28,11 @@ CHOICES = {
     "reserve": ("of what comes and goes", "of everything", "of the model state"),
 }
 STATE = ("weights", "gradients", "master", "moments")
+
+
+def accounts() -> int:
+    """How many accounts the choices make."""
+    return math.prod(len(values) for values in CHOICES.values())
 
 
 def terms(runs: list[Run]) -> dict[str, np.ndarray]:
@@ -85,8 +91,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder with measurements")
     rows = read(parser.parse_args().data, "nanotron_ultrascale_h100.csv")
-    count = np.prod([len(values) for values in CHOICES.values()])
-    print(f"{count} accounts\n{'chosen by':<32} {'runs':>5} {'error':>6} {'others':>7}  account")
+    print(
+        f"{accounts()} accounts\n{'chosen by':<32} {'runs':>5} {'error':>6} {'others':>7}  account"
+    )
     for name, runs, chosen, own, others in nested(list(nanotron(rows))):
         said = ", ".join(f"{key} {value if key == 'reserve' else f'{value:g}'}"
                          for key, value in chosen.items())  # fmt: skip

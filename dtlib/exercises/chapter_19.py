@@ -58,7 +58,7 @@ def three_crossovers(answer: Any) -> str:
         },
     )  # fmt: skip
     number(
-        share, 160 / 194, "the share of the scores", tolerance=0.003,
+        share, 160 / 194, "the share of the scores",
         mistakes={
             160 / 34: "a share of all that the layer keeps, so below 1",
             64 / 96: "that is the layer without dropout",
@@ -163,7 +163,7 @@ def share_of_the_weights(answer: Any) -> str:
         zip(stages, (2 / 16, 2 / (4 + 12 / 8), 2 / (2 + 14 / 8)), strict=True)
     ):
         number(
-            value, right, f"the share in stage {stage}", tolerance=0.005,
+            value, right, f"the share in stage {stage}", tolerance=0.012,
             mistakes={
                 2 / 16: "the whole has become smaller: what does a rank hold in this stage?",
             } if stage else {14 / 16: "the weights that multiply have two of the sixteen bytes"},

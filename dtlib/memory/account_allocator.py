@@ -36,7 +36,8 @@ class AllocatorModel:
     by 11.7 %. If one model's runs choose the terms too, among 840 accounts that differ in four
     terms and the constants, the other's are missed by 12.4 % and 12.7 %
     (`benchmarks/memory_nested.py`). Not fitted at all: TorchTitan's Llama 8B, reserved as well, if
-    every second product is kept: 2.9 % off in six runs on H100, but 35 % too much in two on H200.
+    every second product is kept: 2.9 % off in six runs on H100, but 35 % too much in two on H200,
+    where the count without a reserve is 18 % too much already.
     Raises ValueError for a number below 0.
 
     >>> AllocatorModel().reserve_share
