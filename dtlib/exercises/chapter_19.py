@@ -61,6 +61,7 @@ def three_crossovers(answer: Any) -> str:
         share, 160 / 194, "the share of the scores",
         mistakes={
             160 / 34: "a share of all that the layer keeps, so below 1",
+            16000 / 194: "as a share, not in percent",
             64 / 96: "that is the layer without dropout",
             0.485: "that share has a count with 34 for 68",
         },
@@ -157,7 +158,11 @@ def share_of_the_weights(answer: Any) -> str:
     used, *stages = items(answer, "(of what is used, of stage 0, of stage 1, of stage 2)", 4)
     number(
         used, 14 / 120, "the share of what is used", tolerance=0.005,
-        mistakes={14 / 80: "120 GB are in use, on whatever they lie", 2 / 16: "of what is used"},
+        mistakes={
+            14 / 80: "120 GB are in use, on whatever they lie",
+            2 / 16: "of what is used",
+            1400 / 120: "as a share, not in percent",
+        },
     )  # fmt: skip
     for stage, (value, right) in enumerate(
         zip(stages, (2 / 16, 2 / (4 + 12 / 8), 2 / (2 + 14 / 8)), strict=True)
@@ -166,6 +171,7 @@ def share_of_the_weights(answer: Any) -> str:
             value, right, f"the share in stage {stage}", tolerance=0.012,
             mistakes={
                 2 / 16: "the whole has become smaller: what does a rank hold in this stage?",
+                100 * right: "as a share, not in percent",
             } if stage else {14 / 16: "the weights that multiply have two of the sixteen bytes"},
         )  # fmt: skip
     return "the more of the rest is divided, the larger the weights' share of what stays"

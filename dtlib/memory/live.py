@@ -3,7 +3,7 @@
 The nouns are `Life`, a thing with bytes and two moments, and `LiveSet`, some lives and the names of
 the moments. The peak is the largest sum of what lives at one time, which is at most the sum of the
 largest: things that never meet share their room. `training_lives` builds the lives of whole steps,
-layer by layer; `dtlib.memory.live_drawing` draws them.
+layer by layer; `dtlib.memory.live_draw` draws them.
 """
 
 from collections.abc import Iterable, Sequence
