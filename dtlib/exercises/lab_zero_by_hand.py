@@ -15,6 +15,7 @@ from dtlib.exercises.shards import (
     SIZES,
     chain,
     close,
+    judge_bytes,
     judge_calls,
     own_class,
     random,
@@ -89,8 +90,9 @@ def _judge_flat(lay_out, cut, shapes, P) -> None:
 
     where = f"shapes {shapes}, P = {P}"
     tensors = [random(*shape, seed=i) for i, shape in enumerate(shapes)]
+    given = [t.clone() for t in tensors]
     with own_work(LIBRARY):
-        whole = tensor(call(lay_out, [t.clone() for t in tensors], P), "what lay_out returns")
+        whole = tensor(call(lay_out, given, P), "what lay_out returns")
     length = sum(t.numel() for t in tensors)
     wanted = -(-length // P) * P
     if whole.dim() != 1 or whole.dtype != torch.float64:
@@ -104,10 +106,13 @@ def _judge_flat(lay_out, cut, shapes, P) -> None:
         raise NotYet(f"{where}: the numbers are not those of the tensors, one after another")
     if whole[length:].any():
         raise NotYet(f"{where}: what only fills up must be zero")
+    memory = whole.untyped_storage().data_ptr()
+    if any(t.untyped_storage().data_ptr() == memory for t in given):
+        raise NotYet(f"{where}: flat lies in the memory of a tensor that was given: make a new one")
     whole = whole.clone()
     with own_work(LIBRARY):
-        given = [torch.Size(shape) for shape in shapes]
-        pieces = items(call(cut, whole, given), f"{where}: what cut returns", len(shapes))
+        sizes = [torch.Size(shape) for shape in shapes]
+        pieces = items(call(cut, whole, sizes), f"{where}: what cut returns", len(shapes))
     for piece, t in zip(pieces, tensors, strict=True):
         if tuple(tensor(piece, "a piece").shape) != tuple(t.shape):
             raise NotYet(f"{where}: a piece has shape {list(piece.shape)}, not {list(t.shape)}")
@@ -153,13 +158,15 @@ def _judge_shard(answer, unit, P) -> None:
             with torch.no_grad():
                 part.data.fill_(float(comm.rank + 1))
             made.gather()
-        return parameters, kept, grad, [c.operation for c in comm.calls], reduced
+        memory = made.whole.untyped_storage().data_ptr()
+        lying = [p.untyped_storage().data_ptr() == memory for p in (*parameters, made.part)]
+        return parameters, kept, grad, comm.calls, reduced, all(lying)
 
     mean = torch.cat([sum(of).reshape(-1) / P for of in zip(*gradients, strict=True)])
     mean = torch.cat([mean, mean.new_zeros(P * size - length)])
     values = torch.arange(1.0, P + 1, dtype=torch.float64).repeat_interleave(size)
     for rank, found in enumerate(record_team(program, P)):
-        parameters, kept, grad, calls, reduced = found
+        parameters, kept, grad, log, reduced, lying = found
         where = f"P = {P}, rank {rank}"
         if grad is None:
             raise NotYet(f"{where}: after reduce() the part has no gradient")
@@ -175,8 +182,12 @@ def _judge_shard(answer, unit, P) -> None:
             offset += p.numel()
             if p.shape != wanted.shape or not torch.equal(p.detach(), wanted):
                 raise NotYet(f"{where}: after gather() {name} is not what the ranks' parts say")
+        if not lying:
+            raise NotYet(f"{where}: after gather() parameters and part no longer lie in one whole")
+        calls = [c.operation for c in log]
         judge_calls(calls[:reduced], ["reduce-scatter"] * 2, f"{where}: two calls of reduce()")
         judge_calls(calls[reduced:], ["all-gather"], f"{where}: gather()")
+        judge_bytes(log, 3 * 8 * size * (P - 1), f"{where}: two calls of reduce() and a gather()")
 
 
 def _judge_sum(grad, mean, P, where) -> None:
@@ -201,15 +212,20 @@ def clip(answer: Any) -> str:
 
     function(answer, "clip(parts, max_norm, comm)")
     for P in SIZES:
-        for largest in (0.5, 1e6):
-            gradients = [[random(n, seed=10 * r + n) * 10**r for n in (4, 7)] for r in range(P)]
+        for largest, scale in ((0.5, 1), (1e6, 1), (0.5, 0)):
+            gradients = [
+                [scale * random(n, seed=10 * r + n) * 10**r for n in (4, 7)] for r in range(P)
+            ]
 
             def program(comm, gradients=gradients, largest=largest):
                 parts = [torch.nn.Parameter(torch.zeros_like(g)) for g in gradients[comm.rank]]
                 for part, g in zip(parts, gradients[comm.rank], strict=True):
                     part.grad = g.clone()
                 with own_work(LIBRARY):
-                    norm = call(answer, parts, largest, comm)
+                    try:
+                        norm = call(answer, parts, largest, comm, passing=(ZeroDivisionError,))
+                    except ZeroDivisionError:
+                        raise NotYet("it divides by zero where all gradients are zeros") from None
                 return float(norm), [p.grad for p in parts], comm.calls
 
             squares = [sum(float((g * g).sum()) for g in of_rank) for of_rank in gradients]
@@ -224,8 +240,11 @@ def clip(answer: Any) -> str:
                     max(own): "that is the largest of the ranks' norms",
                     norm / P**0.5: "the squares are added, not averaged",
                 }
-                number(found, norm, f"{where}: the norm", tolerance=1e-6, mistakes=mistakes)
-                factor = min(1.0, largest / norm)
+                if norm:
+                    number(found, norm, f"{where}: the norm", tolerance=1e-6, mistakes=mistakes)
+                elif found != 0:
+                    raise NotYet(f"{where}: the norm of a gradient of zeros is not {found}")
+                factor = min(1.0, largest / norm) if norm else 1.0
                 for g, now in zip(gradients[rank], scaled, strict=True):
                     if now is None or not close(now, factor * g, 1e-4):
                         what = "scaled to the norm asked for" if factor < 1 else "left as they are"

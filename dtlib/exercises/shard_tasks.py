@@ -17,9 +17,11 @@ from dtlib.exercises.shards import (
     chain,
     close,
     held_bytes,
+    judge_bytes,
     judge_calls,
     loss,
     own_class,
+    phase_bytes,
     random,
     tensor,
     train,
@@ -35,7 +37,8 @@ def stage1(answer: Any) -> str:
     for P in SIZES:
         for m in (1, 2):
             steps = _judge_weights(answer, chain(P, micro_batches=m), f"P = {P}")
-            n = len(list(chain(P).model))
+            units = list(chain(P).model)
+            n, phase = len(units), phase_bytes(units, P)
             for rank, of_rank in enumerate(steps):
                 where = f"P = {P}, rank {rank}, {m} micro-batches"
                 for step in of_rank:
@@ -47,6 +50,7 @@ def stage1(answer: Any) -> str:
                     calls = sorted(c.operation for c in step.step)
                     wanted = ["all-gather"] * n + ["reduce-scatter"] * n
                     judge_calls(calls, wanted, f"{where}: step()")
+                    judge_bytes(step.step, 2 * phase, f"{where}: step()")
                 _judge_held(of_rank, chain(P), P, 1, where)
     return "AdamW's weights on 2 to 4 ranks, with 1/P of its moments and no byte more than DDP"
 
@@ -59,22 +63,24 @@ def stage2(answer: Any) -> str:
             task = chain(P, micro_batches=m)
             steps = _judge_weights(answer, task, f"P = {P}, {m} micro-batches")
             units = list(task.model)
-            n, largest = len(units), max(held_bytes(unit) for unit in units)
+            n, phase = len(units), phase_bytes(units, P)
             for rank, of_rank in enumerate(steps):
                 where = f"P = {P}, rank {rank}, {m} micro-batches"
                 for step in of_rank:
                     if step.left:
                         what = f"a whole gradient of {step.left[0]} is there"
                         raise NotYet(f"{where}: right, but after the backward pass {what}")
-                    if step.most > largest:
+                    calls = [c.operation for c in step.backward]
+                    judge_calls(calls, ["reduce-scatter"] * n * m, f"{where}: the backward passes")
+                    if step.late:
                         raise NotYet(
                             f"{where}: right, but gradients of more than one unit are whole at a "
                             "time: reduce a unit as soon as its last gradient is there"
                         )
-                    calls = [c.operation for c in step.backward]
-                    judge_calls(calls, ["reduce-scatter"] * n * m, f"{where}: the backward passes")
                     calls = [c.operation for c in step.step]
                     judge_calls(calls, ["all-gather"] * n, f"{where}: step()")
+                    both = step.backward + step.step
+                    judge_bytes(both, (m + 1) * phase, f"{where}: backward passes and step()")
                 _judge_held(of_rank, task, P, 2, where)
     return "the same weights; no gradient is whole after its unit's backward pass"
 
@@ -91,8 +97,9 @@ def gather(answer: Any) -> str:
         right = torch.cat(parts)
 
         def program(comm, parts=parts, weights=weights, right=right):
-            part = parts[comm.rank].clone().requires_grad_()
+            leaf = parts[comm.rank].clone().requires_grad_()
             with own_work(LIBRARY):
+                part = leaf.clone()  # it has a graph behind it: a derivative goes on
                 whole = _with_graph(call(answer, comm, part), comm.rank)
                 if whole.shape != right.shape or not torch.equal(whole.detach(), right):
                     raise NotYet(
@@ -101,9 +108,10 @@ def gather(answer: Any) -> str:
                     )
                 forward = [c.operation for c in comm.calls]
                 (whole * weights[comm.rank]).sum().backward()
-            return part.grad, forward, [c.operation for c in comm.calls[len(forward) :]]
+            backward = [c.operation for c in comm.calls[len(forward) :]]
+            return leaf.grad, forward, backward, comm.calls
 
-        for rank, (grad, forward, backward) in enumerate(record_team(program, P)):
+        for rank, (grad, forward, backward, calls) in enumerate(record_team(program, P)):
             where = f"P = {P}, rank {rank}"
             if grad is None:
                 raise NotYet(f"{where}: no gradient arrives at the part")
@@ -120,6 +128,7 @@ def gather(answer: Any) -> str:
                 raise NotYet(f"{where}: the gradient is not the part of the ranks' mean")
             judge_calls(forward, ["all-gather"], f"{where}: forward")
             judge_calls(backward, ["reduce-scatter"], f"{where}: backward")
+            judge_bytes(calls, 2 * 8 * 5 * (P - 1), f"{where}: forward and backward")
     return "forwards an all-gather, and backwards what autograd needs of it: a reduce-scatter"
 
 
@@ -136,6 +145,7 @@ def stage3(answer: Any) -> str:
     for P in SIZES:
         for m in (1, 2):
             _judge_stage3(answer, chain(P, micro_batches=m), P, m)
+        _judge_fetched(answer, P)
     return "the same weights from 1/P of everything; no whole weight outlives its unit's turn"
 
 
@@ -159,7 +169,7 @@ def _judge_stage3(answer: Any, task: Chain, P: int, m: int) -> None:
                     between.append(comm.gathered_bytes)
                     value.backward()
                     inputs.append(x.grad)
-                calls = [c.operation for c in comm.calls[start:]]
+                calls = comm.calls[start:]
                 after, most = comm.gathered_bytes, comm.most_gathered_bytes
                 kept = held_bytes(model)
                 optimizer.step()
@@ -194,13 +204,42 @@ def _judge_stage3(answer: Any, task: Chain, P: int, m: int) -> None:
             whole = sorted(
                 ["all-gather"] * 2 * len(units) * m + ["reduce-scatter"] * len(units) * m
             )
-            judge_calls(sorted(calls), whole, f"{where}: a step")
+            judge_calls(sorted(c.operation for c in calls), whole, f"{where}: a step")
+            judge_bytes(calls, 3 * m * phase_bytes(units, P), f"{where}: a step")
             expected = 2 * sum(bytes_of) // P
             if kept > expected:
                 raise NotYet(
                     f"{where}: right, but {kept:,} B can be reached from the model, which should "
                     "be its part and the part's gradient: is a whole tensor behind one of them?"
                 )
+
+
+def _judge_fetched(answer: Any, P: int) -> None:
+    """The parts change between the passes: only weights that were kept do not know of it."""
+    from torch import nn
+
+    layer = nn.Linear(4, 3).double()
+    layer.weight.data.copy_(random(3, 4, seed=0))
+
+    def program(comm):
+        import copy
+
+        with own_work(LIBRARY):
+            unit = answer(copy.deepcopy(layer), comm)
+            x = random(2, 4, seed=comm.rank).requires_grad_()
+            value = unit(x).sum()
+            for part in unit.parameters():
+                part.data.mul_(2)
+            value.backward()
+        return x.grad
+
+    for rank, found in enumerate(record_team(program, P)):
+        if not close(found, 2 * layer.weight.detach().sum(0).expand(2, 4)):
+            raise NotYet(
+                f"P = {P}, rank {rank}: right, but when the parts change after the forward pass, "
+                "the backward pass still has the weights of before: a copy of them was kept, and "
+                "what was fetched is not used"
+            )
 
 
 def _parts_of(unit, right: dict, i: int, P: int) -> list:
@@ -240,5 +279,5 @@ def _judge_held(steps: list, task: Chain, P: int, stage: int, where: str) -> Non
         raise NotYet(
             f"{where}: right, but {steps[-1].held:,} B can be reached from the model and your "
             "object before step(); stage "
-            f"{stage} has no need of so many: is an old copy kept?"
+            f"{stage} needs {right:,} B: is an old copy, or an old gradient, kept?"
         )

@@ -5,6 +5,8 @@ trainer around its copy, and notes what the trainer does in the backward pass an
 """
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from dtlib.exercises.judge import function
@@ -16,13 +18,15 @@ from dtlib.exercises.verdict import NotYet
 LIBRARY = ("dtlib.memory", "dtlib.parallelism", "torch.distributed")
 WIDTHS = (5, 9, 4, 6, 1)
 SIZES = (2, 3, 4)
+TEAMS_OWN = ("rank", "size", "device", "group", "_calls", "_gathered", "_world")
 
 
 def held_bytes(*things: Any) -> int:
     """Bytes of all tensors that can be reached from some objects; each storage counts once.
 
-    Modules, optimizers, containers and attributes are searched, gradients too; what autograd keeps
-    for a backward pass is not, nor counters such as an optimizer's ``step``.
+    Modules, optimizers, containers, attributes and what a function has around it are searched,
+    gradients too; what autograd keeps for a backward pass is not, nor counters such as an
+    optimizer's ``step``.
 
     >>> import torch
     >>> layer = torch.nn.Linear(4, 8, bias=False)
@@ -34,7 +38,7 @@ def held_bytes(*things: Any) -> int:
     storages, seen, waiting = {}, set(), list(things)
     while waiting:
         thing = waiting.pop()
-        if id(thing) in seen or isinstance(thing, Team | type | str | torch.Size):
+        if id(thing) in seen or isinstance(thing, type | str | torch.Size):
             continue
         seen.add(id(thing))
         if isinstance(thing, torch.Tensor):
@@ -46,9 +50,24 @@ def held_bytes(*things: Any) -> int:
             waiting += [*thing.keys(), *thing.values()]
         elif isinstance(thing, list | tuple | set | frozenset):
             waiting += thing
-        elif not callable(thing) or isinstance(thing, torch.nn.Module):
+        elif isinstance(thing, Team):
+            waiting += [value for name, value in vars(thing).items() if name not in TEAMS_OWN]
+        elif callable(thing) and not isinstance(thing, torch.nn.Module):
+            waiting += _around(thing)
+        else:
             waiting += getattr(thing, "__dict__", {}).values()
     return sum(storages.values())
+
+
+def _around(function: Any) -> list:
+    """What a function holds on to: its closure, its defaults, its object, its first arguments."""
+    found = [getattr(function, name, None) for name in ("__defaults__", "__self__", "__dict__")]
+    if isinstance(function, partial):
+        found += [function.func, function.args, function.keywords]
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # an empty cell
+            found.append(cell.cell_contents)
+    return found
 
 
 class Chain(NamedTuple):
@@ -125,14 +144,15 @@ class Step(NamedTuple):
     """What a trainer did in one step: its calls in backward and in step, and what was there.
 
     `held` and `left` are bytes and names after the backward passes: all that is reachable, and the
-    parameters that still have a whole gradient; `most` is the bytes of whole gradients at a time.
+    parameters that still have a whole gradient. `late`: a unit's gradients came while those of a
+    later unit were still whole, or before a collective for them.
     """
 
     backward: list
     step: list
     held: int
     left: list
-    most: int
+    late: bool
     weights: dict
 
 
@@ -140,35 +160,43 @@ def train(trainer: Callable, task: Chain) -> list:
     """For every rank the `Step`s of the reader's trainer, which gets (units, comm, optimizer)."""
 
     def program(comm):
-        model = task.copy()
-        parameters = list(model.parameters())
-        most = [0]
+        model, optimizers, since, late = task.copy(), [], [0], []
 
-        def note(_):
-            most.append(sum(p.grad.nbytes for p in parameters if p.grad is not None))
+        def make_optimizer(parameters):
+            optimizers.append(adamw(parameters))
+            return optimizers[-1]
 
-        for parameter in parameters:
-            parameter.register_post_accumulate_grad_hook(note)
+        for i, unit in enumerate(model):
+            later = list(model)[i + 1 :]
+
+            def note(_, later=later):
+                whole = any(p.grad is not None for unit in later for p in unit.parameters())
+                late.append(whole or len(comm.calls) - since[0] < len(later))
+
+            for parameter in unit.parameters():
+                parameter.register_post_accumulate_grad_hook(note)
         with own_work(LIBRARY):
-            made = trainer(list(model), comm, adamw)
-            return [_one_step(made, model, comm, rows[comm.rank], most) for rows in task.rows]
+            made = trainer(list(model), comm, make_optimizer)
+            everything = (model, made, optimizers)
+            return [_one_step(everything, comm, rows[comm.rank], since, late) for rows in task.rows]
 
     return record_team(program, len(task.rows[0]))
 
 
-def _one_step(made, model, comm, batches, most) -> Step:
-    start, most[:] = len(comm.calls), [0]
+def _one_step(everything, comm, batches, since, late) -> Step:
+    model, made, _ = everything
+    start, late[:] = len(comm.calls), []
     for x, y in batches:
+        since[0] = len(comm.calls)
         (loss(model, x, y) / len(batches)).backward()
-    middle, held = len(comm.calls), held_bytes(model, made)
+    middle, held = len(comm.calls), held_bytes(*everything)
     left = [name for name, p in model.named_parameters() if p.grad is not None]
-    largest = max(most)
     try:
         made.step()
     except Exception as error:
         raise raised(comm.rank, error) from error
     backward, step = comm.calls[start:middle], comm.calls[middle:]
-    return Step(backward, step, held, left, largest, weights(model))
+    return Step(backward, step, held, left, any(late), weights(model))
 
 
 def close(found: Any, right: Any, tolerance: float = 1e-9) -> bool:
@@ -200,6 +228,22 @@ def judge_calls(found: list, wanted: list, where: str) -> None:
     if sorted(found) == sorted(wanted):
         raise NotYet(f"{where}: right, but the calls come in another order")
     raise NotYet(f"{where}: {_listed(found)}, where {_listed(wanted)} would do")
+
+
+def judge_bytes(calls: list, wanted: float, where: str) -> None:
+    """The calls, `Collective`s that are as they should be, send no more than they must."""
+    sent = sum(call.sent_bytes for call in calls)
+    if sent > wanted:
+        raise NotYet(
+            f"{where}: right, but these calls send {sent:,.0f} B, where {wanted:,.0f} B would do: "
+            "what is given to them?"
+        )
+
+
+def phase_bytes(units: list, P: int) -> float:
+    """What a rank sends when all units are gathered, or reduced and scattered, once."""
+    padded = [P * -(-sum(p.numel() for p in unit.parameters()) // P) for unit in units]
+    return 8 * sum(padded) * (P - 1) / P
 
 
 def _listed(calls: list) -> str:

@@ -35,32 +35,36 @@ class Team:
     """What both kinds of team count: ``calls``, in order; ``sent_bytes``, all together.
 
     ``gathered_bytes`` are those of all-gathered tensors that still exist, and
-    ``most_gathered_bytes`` as many as there ever were at a time.
+    ``most_gathered_bytes`` as many as there ever were at a time. ``calls`` is a copy: who edits it
+    has edited nothing.
     """
 
     rank: int
     size: int
 
     def __init__(self):
-        self.calls: list[Collective] = []
         self.most_gathered_bytes = 0
-        self._gathered: list[tuple[Any, int]] = []
+        self._calls: list[Collective] = []
+        self._gathered: list[Any] = []
+
+    @property
+    def calls(self) -> list[Collective]:
+        return list(self._calls)
 
     @property
     def sent_bytes(self) -> float:
-        return sum(call.sent_bytes for call in self.calls)
+        return sum(call.sent_bytes for call in self._calls)
 
     @property
     def gathered_bytes(self) -> int:
-        self._gathered = [(whole, n) for whole, n in self._gathered if not whole.expired()]
-        return sum(n for _, n in self._gathered)
+        self._gathered = [whole for whole in self._gathered if not whole.expired()]
+        return sum(map(_bytes_now, self._gathered))
 
     def _remember(self, whole: Any) -> Any:
         """Note an all-gathered tensor, which may live as long as it wants."""
         from torch.multiprocessing.reductions import StorageWeakRef
 
-        storage = whole.untyped_storage()
-        self._gathered.append((StorageWeakRef(storage), storage.nbytes()))
+        self._gathered.append(StorageWeakRef(whole.untyped_storage()))
         self.most_gathered_bytes = max(self.most_gathered_bytes, self.gathered_bytes)
         return whole
 
@@ -69,11 +73,11 @@ class Team:
         n, P = x.numel() * x.element_size(), self.size
         if rows is not None:
             numbers = rows * (x[0].numel() if len(x) else 0)
-            self.calls.append(Collective(operation, numbers, numbers * x.element_size()))
+            self._calls.append(Collective(operation, numbers, numbers * x.element_size()))
             return
         share = (P - 1) / P
         sent = {"all-reduce": 2 * share, "reduce-scatter": share}.get(operation, P - 1) * n
-        self.calls.append(Collective(operation, x.numel(), sent))
+        self._calls.append(Collective(operation, x.numel(), sent))
 
 
 class RecordedTeam(Team):
@@ -224,6 +228,14 @@ def record_team(program: Callable, size: int, *args: Any, timeout: float = 20.0)
     [[3, 3], [3, 3], [3, 3]]
     """
     return _World(size).run(program, args, timeout)
+
+
+def _bytes_now(storage: Any) -> int:
+    """Of a storage that is known by a weak reference; it may have been emptied."""
+    import torch
+
+    found = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    return 0 if found is None else found.nbytes()
 
 
 def _whole_counts(counts: Any, size: int) -> list[int]:

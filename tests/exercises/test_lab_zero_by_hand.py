@@ -1,5 +1,7 @@
 """Every check of the lab on ZeRO: the solution passes; stub, slips and the library's own fail."""
 
+from functools import partial
+
 import pytest
 import torch
 from exercise_cases import Case, EveryExercise
@@ -67,6 +69,20 @@ def cut_flat(flat, shapes):
     return list(flat[: sum(s.numel() for s in shapes)].split([s.numel() for s in shapes]))
 
 
+def lay_out_in_place(tensors, P):
+    flat = (
+        tensors[0].reshape(-1) if len(tensors) == 1 else torch.cat([t.flatten() for t in tensors])
+    )
+    filling = -len(flat) % P
+    return torch.cat([flat, flat.new_zeros(filling)]) if filling else flat
+
+
+def cut_one_by_one(flat, shapes):
+    for shape in shapes:
+        yield flat[: shape.numel()].unflatten(0, shape) if len(shape) else flat[0]
+        flat = flat[shape.numel() :]
+
+
 class Shard:
     def __init__(self, parameters, comm):
         self.comm, self.parameters = comm, list(parameters)
@@ -130,6 +146,40 @@ class OwnGradientShard(Shard):
         flat = lay_out([p.grad for p in self.parameters], self.comm.size)
         self.comm.reduce_scatter(flat)
         mean = flat.chunk(self.comm.size)[self.comm.rank]
+        self.part.grad = mean if self.part.grad is None else self.part.grad + mean
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+class ElsewhereShard(Shard):
+    def gather(self):
+        gathered = self.comm.all_gather(self.part.detach())
+        views = cut(gathered, [p.shape for p in self.parameters])
+        for p, view in zip(self.parameters, views, strict=True):
+            p.data = view
+
+
+class EditingShard(Shard):
+    """An all-reduce that is a reduce-scatter in the log."""
+
+    def reduce(self):
+        log, P = self.comm.calls, self.comm.size
+        total = self.comm.all_reduce(lay_out([p.grad for p in self.parameters], P)) / P
+        log.append(self.comm.calls.pop()._replace(operation="reduce-scatter"))
+        self.comm.calls[:] = log
+        mean = total.chunk(P)[self.comm.rank].clone()
+        self.part.grad = mean if self.part.grad is None else self.part.grad + mean
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+class WastefulShard(Shard):
+    """The right calls of P times as many numbers: everybody gets everything."""
+
+    def reduce(self):
+        P = self.comm.size
+        flat = lay_out([p.grad for p in self.parameters], P)
+        mean = (self.comm.reduce_scatter(flat.repeat(P)) / P).chunk(P)[self.comm.rank].clone()
         self.part.grad = mean if self.part.grad is None else self.part.grad + mean
         for parameter in self.parameters:
             parameter.grad = None
@@ -211,6 +261,65 @@ class WholeOptimizer(Stage1):
         self.optimizer.zero_grad()
 
 
+class GatheringWholes(Stage1):
+    def step(self):
+        for shard in self.shards:
+            shard.reduce()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        for shard in self.shards:
+            P = shard.comm.size
+            wholes = shard.comm.all_gather(shard.whole).chunk(P)
+            shard.whole.copy_(torch.cat([wholes[rank].chunk(P)[rank] for rank in range(P)]))
+
+
+class HiddenOptimizer(Stage1):
+    """Gathers gradients, and everybody updates everything: stage 0 with the calls of stage 1."""
+
+    def __init__(self, units, comm, make_optimizer):
+        self.shards = [Shard(unit.parameters(), comm) for unit in units]
+        optimizer = make_optimizer([p for unit in units for p in unit.parameters()])
+
+        def update():
+            optimizer.step()
+            optimizer.zero_grad()
+
+        self.update = update
+
+    def step(self):
+        for shard in self.shards:
+            shard.reduce()
+            mean = shard.comm.all_gather(shard.part.grad)
+            shard.part.grad = None
+            shapes = [p.shape for p in shard.parameters]
+            for p, gradient in zip(shard.parameters, cut(mean, shapes), strict=True):
+                p.grad = gradient.clone()
+        self.update()
+
+
+class ArchiveInComm(Stage1):
+    def __init__(self, units, comm, make_optimizer):
+        super().__init__(units, comm, make_optimizer)
+        comm.archive = [shard.whole.clone() for shard in self.shards]
+
+
+class ArchiveInAFunction(Stage1):
+    def __init__(self, units, comm, make_optimizer):
+        super().__init__(units, comm, make_optimizer)
+        wholes = [shard.whole.clone() for shard in self.shards]
+        self.archive = lambda: wholes
+
+
+class InReverse(Stage1):
+    def step(self):
+        for shard in reversed(self.shards):
+            shard.reduce()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        for shard in reversed(self.shards):
+            shard.gather()
+
+
 class Stage2(Stage1):
     def __init__(self, units, comm, make_optimizer):
         super().__init__(units, comm, make_optimizer)
@@ -246,6 +355,35 @@ class AllTogether(Stage2):
             for each in self.shards:
                 each.reduce()
                 self.missing[each] = len(each.parameters)
+
+
+class Stashing(Stage2):
+    """Whole gradients wait in a list of its own until the backward pass is over."""
+
+    stash = ()
+
+    def ready(self, shard):
+        self.missing[shard] -= 1
+        if self.missing[shard]:
+            return
+        self.stash = [*self.stash, (shard, [p.grad for p in shard.parameters])]
+        for p in shard.parameters:
+            p.grad = None
+        if not any(self.missing.values()):
+            for each, gradients in self.stash:
+                for p, gradient in zip(each.parameters, gradients, strict=True):
+                    p.grad = gradient
+                each.reduce()
+                self.missing[each] = len(each.parameters)
+            self.stash = ()
+
+
+class LookingAtGradients(Stage2):
+    """Counts nothing: a unit is ready when all its gradients are there."""
+
+    def ready(self, shard):
+        if all(p.grad is not None for p in shard.parameters):
+            shard.reduce()
 
 
 class AtTheFirst(Stage2):
@@ -287,6 +425,17 @@ def gathering(backward):
             return None, backward(ctx.comm, grad)
 
     return lambda comm, part: Other.apply(comm, part)
+
+
+def gather_and_write(comm, part):
+    """No derivative: it writes into the gradient of what it was given."""
+    whole = comm.all_gather(part).requires_grad_()
+
+    def write(gradient):
+        part.grad = comm.reduce_scatter(gradient) / comm.size
+
+    whole.register_hook(write)
+    return whole
 
 
 class Sharded(nn.Module):
@@ -344,6 +493,92 @@ class FetchingEachTime(Sharded):
         return self.comm.all_gather(self.part.detach())
 
 
+class PackingCopies(Sharded):
+    """Keeps copies of the pieces, and fetches for show."""
+
+    def forward(self, x):
+        whole = gather_whole(self.comm, self.part)
+        address = whole.untyped_storage().data_ptr()
+        whole.register_hook(self.forget)
+
+        def pack(t):
+            return (t.clone(),) if t.untyped_storage().data_ptr() == address else t
+
+        def unpack(kept):
+            if torch.is_tensor(kept):
+                return kept
+            self.fetch()
+            return kept[0]
+
+        weights = dict(zip(self.shapes, cut(whole, self.shapes.values()), strict=True))
+        with saved_tensors_hooks(pack, unpack):
+            return functional_call(self.inner[0], weights, (x,))
+
+
+class CloningTheWhole(Sharded):
+    """The gathered tensor goes, its copy stays; a second gather for show."""
+
+    def forward(self, x):
+        whole = gather_whole(self.comm, self.part).clone()
+        whole.register_hook(self.forget)
+        weights = dict(zip(self.shapes, cut(whole, self.shapes.values()), strict=True))
+        return functional_call(self.inner[0], weights, (x,))
+
+    def forget(self, gradient):
+        self.comm.all_gather(self.part.detach())
+
+
+class Recomputing(Sharded):
+    """Keeps no piece at all: the backward pass gathers and does the forward pass again."""
+
+    def forward(self, x):
+        unit = self
+
+        def run(whole, x):
+            weights = dict(zip(unit.shapes, cut(whole, unit.shapes.values()), strict=True))
+            return functional_call(unit.inner[0], weights, (x,))
+
+        class Unit(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, part):
+                ctx.save_for_backward(x)
+                return run(unit.comm.all_gather(part), x)
+
+            @staticmethod
+            def backward(ctx, gradient):
+                with torch.enable_grad():
+                    x = ctx.saved_tensors[0].detach().requires_grad_()
+                    whole = unit.comm.all_gather(unit.part.detach()).requires_grad_()
+                    dx, dw = torch.autograd.grad(run(whole, x), (x, whole), gradient)
+                return dx, unit.comm.reduce_scatter(dw) / unit.comm.size
+
+        return Unit.apply(x, self.part)
+
+
+class Emptying(Sharded):
+    """As chapter 20 says it: the tensor stays, its memory goes, and is filled again."""
+
+    def forward(self, x):
+        whole = gather_whole(self.comm, self.part)
+        storage, flat = whole.untyped_storage(), whole.detach()
+        size = storage.nbytes()
+        weights = dict(zip(self.shapes, cut(whole, self.shapes.values()), strict=True))
+        out = functional_call(self.inner[0], weights, (x,))
+        storage.resize_(0)
+
+        def fill(gradient):
+            gathered = self.comm.all_gather(self.part.detach())
+            storage.resize_(size)
+            flat.data.copy_(gathered)
+
+        def empty(gradient):
+            storage.resize_(0)
+
+        out.register_hook(fill)
+        whole.register_hook(empty)
+        return out
+
+
 class BehindThePart(Sharded):
     def __init__(self, module, comm):
         own = [p.detach().clone() for p in module.parameters()]
@@ -370,7 +605,23 @@ def clip(parts, max_norm, comm):
     square = sum(part.grad.square().sum() for part in parts)
     norm = comm.all_reduce(square).sqrt()
     for part in parts:
-        part.grad *= min(1.0, max_norm / float(norm))
+        part.grad *= (max_norm / norm).clamp(max=1)
+    return norm
+
+
+def clip_by_gathering_squares(parts, max_norm, comm):
+    square = sum(part.grad.square().sum() for part in parts)
+    norm = comm.all_gather(square.reshape(1)).sum().sqrt().item()
+    if norm > max_norm:
+        for part in parts:
+            part.grad = part.grad * (max_norm / norm)
+    return norm
+
+
+def clip_dividing(parts, max_norm, comm):
+    norm = float(clip(parts, 1e30, comm))
+    for part in parts:
+        part.grad *= min(1.0, max_norm / norm)
     return norm
 
 
@@ -454,7 +705,9 @@ CASES = {
     ),
     "ex-lab-zero-flat": Case(
         solution=(lay_out, cut),
+        also_right=[(lay_out, cut_one_by_one)],
         wrong=[
+            ((lay_out_in_place, cut), "in the memory of a tensor that was given"),
             ((lay_out_without_filling, cut), "must be a multiple of P"),
             ((lay_out_one_too_many, cut), "no longer than it must be"),
             ((lay_out_in_32_bits, cut), "of the kind that was given"),
@@ -473,6 +726,9 @@ CASES = {
             (KeepingShard, "still has its whole gradient"),
             (ReducingAllShard, "an all-reduce is both halves"),
             (LonelyShard, r"after gather\(\) 0.weight is not"),
+            (ElsewhereShard, "no longer lie in one whole"),
+            (EditingShard, "an all-reduce is both halves"),
+            (WastefulShard, "these calls send 1,080 B, where 648 B would do"),
             (OwnGradientShard, "not this rank's part of the mean"),
             (library_flat, "rank . raised|write your own"),
             (from_the_library(Shard), "a class of dtlib.memory.zero: write your own"),
@@ -480,13 +736,18 @@ CASES = {
     ),
     "ex-lab-zero-stage1": Case(
         solution=Stage1,
+        also_right=[InReverse],
         wrong=[
+            (GatheringWholes, "these calls send 1,584 B, where 1,056 B would do"),
+            (HiddenOptimizer, "is an old copy, or an old gradient, kept"),
+            (ArchiveInComm, "is an old copy, or an old gradient, kept"),
+            (ArchiveInAFunction, "is an old copy, or an old gradient, kept"),
             (NeverGathering, "step 1: the ranks hold different weights in 0.0.weight"),
             (NeverForgetting, "step 2: 0.0.weight is the same on all ranks, but not that"),
             (UpdatingFirst, "step 1: 0.0.weight is the same on all ranks, but not that"),
             (NeverUpdating, "not that of one process"),
             (GatheringTwice, "6 all-gather and 3 reduce-scatter, where 3 all-gather"),
-            (WithAnArchive, "is an old copy kept"),
+            (WithAnArchive, "is an old copy, or an old gradient, kept"),
             (WholeOptimizer, "an all-reduce is both halves"),
             (Stage2, "3 collectives in the backward passes"),
             (library_optimizer, "rank . raised"),
@@ -495,7 +756,9 @@ CASES = {
     ),
     "ex-lab-zero-stage2": Case(
         solution=Stage2,
+        also_right=[LookingAtGradients],
         wrong=[
+            (Stashing, "more than one unit are whole"),
             (Stage1, "after the backward pass a whole gradient of 0.0.weight is there"),
             (OnceOnly, "step 2: .* not changed|not that of one process"),
             (AllTogether, "more than one unit are whole"),
@@ -520,6 +783,15 @@ CASES = {
                 ),
                 "an all-reduce is both halves",
             ),
+            (
+                gathering(
+                    lambda comm, g: (comm.reduce_scatter(g.repeat(comm.size)) / comm.size).chunk(
+                        comm.size
+                    )[comm.rank]
+                ),
+                "these calls send 120 B, where 80 B would do",
+            ),
+            (gather_and_write, "no gradient arrives at the part"),
             (lambda comm, part: comm.all_gather(part), "no graph behind it"),
             (lambda comm, part: part, "all ranks' parts"),
             (lambda comm, part: Gather.apply(comm, part).flip(0), "all ranks' parts"),
@@ -527,7 +799,10 @@ CASES = {
     ),
     "ex-lab-zero-stage3": Case(
         solution=Sharded,
+        also_right=[Recomputing, Emptying],
         wrong=[
+            (PackingCopies, "the backward pass still has the weights of before"),
+            (CloningTheWhole, "the backward pass still has the weights of before"),
             (Keeping, "whole weights are still there between"),
             (NeverForgettingWeights, "after the backward pass|between the forward"),
             (FetchingEachTime, "all-gather and 3 reduce-scatter, where 6"),
@@ -540,7 +815,10 @@ CASES = {
     ),
     "ex-lab-zero-clip": Case(
         solution=clip,
+        also_right=[clip_by_gathering_squares],
         wrong=[
+            (clip_dividing, "divides by zero where all gradients are zeros"),
+            (lambda parts, m, comm: clip(parts, m, comm) and None, "returns nothing|one value"),
             (clip_alone, "norm of this rank's parts alone"),
             (clip_norms, "norms do not add up"),
             (clip_always, "must be left as they are"),
@@ -589,6 +867,16 @@ def test_gathered_bytes_are_those_that_still_exist():
     assert record_team(program, 2) == [[40, 40, 0, 40]] * 2
 
 
+def test_memory_that_was_given_back_is_not_counted_and_the_log_cannot_be_edited():
+    def program(comm):
+        whole = comm.all_gather(torch.zeros(5))
+        whole.untyped_storage().resize_(0)
+        comm.calls.clear()
+        return comm.gathered_bytes, comm.most_gathered_bytes, len(comm.calls)
+
+    assert record_team(program, 2) == [(0, 40, 1)] * 2
+
+
 def test_what_an_object_holds_is_found_wherever_it_hides():
     class Thing:
         def __init__(self):
@@ -597,5 +885,11 @@ def test_what_an_object_holds_is_found_wherever_it_hides():
             self.again = {"view": self.layer[0].weight[0], ("key",): torch.zeros(4)}
 
     assert held_bytes(Thing()) == 24 + 24 + 16
+    kept = torch.zeros(3)
+
+    def hidden():
+        return kept
+
+    assert held_bytes(hidden) == held_bytes(partial(print, kept)) == held_bytes(kept.add_) == 12
     optimizer = torch.optim.AdamW(nn.Linear(2, 3, bias=False).parameters())
     assert held_bytes(optimizer) == 24
