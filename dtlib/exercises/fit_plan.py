@@ -172,19 +172,21 @@ def memory_terms(plan: Plan, job: Job) -> dict[str, float]:
     return terms
 
 
-_ALWAYS = "weights", "gradients", "optimizer"
-_PASSES = *_ALWAYS, "gathered", "activations"
-MOMENTS = {
-    "head": (*_PASSES, "head"),
-    "again": (*_PASSES, "again"),
-    "step": (*_ALWAYS, "window"),
-}
+def living_terms() -> dict[str, tuple[str, ...]]:
+    """The terms that live at one time, by the moment."""
+    always = "weights", "gradients", "optimizer"
+    passes = *always, "gathered", "activations"
+    return {
+        "head": (*passes, "head"),
+        "again": (*passes, "again"),
+        "step": (*always, "window"),
+    }
 
 
 def memory_moments(plan: Plan, job: Job) -> dict[str, float]:
     """Bytes of one GPU at the model's end, while a layer is repeated, and in the step."""
     terms = memory_terms(plan, job)
-    return {moment: sum(terms[name] for name in names) for moment, names in MOMENTS.items()}
+    return {moment: sum(terms[name] for name in names) for moment, names in living_terms().items()}
 
 
 def peak(plan: Plan, job: Job) -> float:

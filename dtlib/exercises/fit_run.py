@@ -107,7 +107,7 @@ class _Run:
         for part in rows.split(self.plan.micro_batch):
             x, y = part[:, :-1].contiguous(), part[:, 1:].contiguous()
             if "activations" in self.plan.offload:
-                away = OffloadedActivations(self.store, _Stays([*there, x, y]))
+                away = OffloadedActivations(self.store, _staying([*there, x, y]))
                 with away:
                     loss = next_token_loss(self.forward(x), y) / self.m
                 away.lookahead = len(away._order) // self.job.layers  # one layer
@@ -148,14 +148,11 @@ class _Run:
             tensor.grad = None
 
 
-class _Stays:
-    """Tensors that are not sent away, as `OffloadedActivations` asks for them."""
+def _staying(tensors):
+    """A module that owns these tensors, which therefore are not sent away."""
+    from torch import nn
 
-    def __init__(self, tensors):
-        self._tensors = tensors
-
-    def parameters(self):
-        return iter(self._tensors)
-
-    def buffers(self):
-        return iter(())
+    module = nn.Module()
+    for number, tensor in enumerate(tensors):
+        module.register_buffer(f"tensor_{number}", tensor, persistent=False)
+    return module

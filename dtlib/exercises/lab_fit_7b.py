@@ -32,6 +32,7 @@ LIBRARY = (
     fit_plan.state_terms,
     fit_plan.memory_terms,
     fit_plan.memory_moments,
+    fit_plan.living_terms,
     fit_plan.peak,
     fit_plan.time_terms,
     fit_plan.step_seconds,
@@ -39,8 +40,10 @@ LIBRARY = (
     "dtlib.memory.account",
     "dtlib.memory.account_rank",
     "dtlib.memory.account_state",
+    "dtlib.memory.offload_cost",
     "dtlib.memory.zero_cost",
 )
+METERS = ("dtlib.exercises.shards", "dtlib.memory.meter", "dtlib.memory.offload_activations")
 PLANS = (
     Plan(1),
     Plan(8, stage=1),
@@ -50,13 +53,13 @@ PLANS = (
     Plan(4, stage=0, offload=AWAY[:1]),
     Plan(8, stage=2, micro_batch=2, offload=AWAY[:1]),
     Plan(2, stage=1, micro_batch=4, offload=AWAY[1:]),
-    Plan(8, stage=3, micro_batch=1, recompute=True, offload=AWAY),
+    Plan(8, stage=3, micro_batch=2, recompute=True, offload=AWAY),
 )
 NOTHING = {
     "gathered": "only a stage that cuts the weights must gather them",
     "again": "this plan repeats nothing",
     "window": "the optimizer's state has not gone anywhere",
-    "optimizer": "the state is away, and what is here of it has a name of its own",
+    "optimizer": "state that is away needs no room here, and state that stays makes no journey",
     "repeating": "this plan repeats nothing",
     "waiting": "the activations stay, or the link is quick enough",
     "network": "one GPU has nobody to talk to",
@@ -95,13 +98,20 @@ def predict(answer: Any) -> str:
 
 @grader("ex-fit-state")
 def state(answer: Any) -> str:
-    _judge_terms(answer, "state(plan, job)", state_terms, "the bytes")
+    parts = ("weights", "gradients", "optimizer")
+    hints = dict.fromkeys(parts, "the job says how many bytes there are for each parameter")
+    _judge_terms(answer, "state(plan, job)", state_terms, "the bytes", hints, slips=_slips)
     return "three terms, each divided from its own stage on"
 
 
 @grader("ex-fit-terms")
 def terms(answer: Any) -> str:
-    _judge_terms(answer, "terms(plan, job)", memory_terms, "the terms")
+    hints = {
+        "gathered": "whole layers, of weights only, and how many of them at a time?",
+        "window": "how many layers' state is there at a time?",
+        "again": "one layer's worth of each sequence, and its input is counted already",
+    }
+    _judge_terms(answer, "terms(plan, job)", memory_terms, "the terms", hints, slips=_slips)
     return "eight terms, on plans that divide, repeat and send away"
 
 
@@ -109,8 +119,8 @@ def terms(answer: Any) -> str:
 def moments(answer: Any) -> str:
     hints = {
         "head": "what is there when the forward pass has reached the model's end?",
-        "again": "when a layer is repeated, is the head still needed?",
-        "step": "when the optimizer steps, are there activations?",
+        "again": "when a layer is repeated, is the head still needed, or the optimizer at work?",
+        "step": "when the optimizer steps, are there activations or gathered weights?",
     }
     _judge_terms(answer, "moments(plan, job)", memory_moments, "the sums", hints)
     return "what does not live at the same time is not added"
@@ -123,8 +133,12 @@ def step_time(answer: Any) -> str:
         "repeating is part of the backward pass",
         "network": "how often is each thing gathered and scattered in a step of this stage?",
         "optimizer": "only what this GPU holds of the state goes, both ways at once",
+        "computing": "how many sequences does one GPU compute in a step?",
+        "repeating": "all layers and no head, for each sequence that one GPU computes in a step",
     }
-    _judge_terms(answer, "step_time(plan, job)", time_terms, "the seconds", hints)
+    slow = replace(seven_b(link=0.8e9), name="7B, slow link")
+    jobs = seven_b(), slow, small(batch=64)
+    _judge_terms(answer, "step_time(plan, job)", time_terms, "the seconds", hints, jobs)
     return "what each choice costs in a step"
 
 
@@ -134,7 +148,7 @@ def plans(answer: Any) -> str:
     job = seven_b()
     for name, plan in given.items():
         gpus, gib = BUDGETS[name]
-        _judge_fit(plan, job, gpus, usable(gib), name)
+        plan = _judge_fit(plan, job, gpus, usable(gib), name)
         _judge_speed(plan, job, best_plan(job, gpus, usable(gib)), 1.1, name)
     return "three plans that fit, none more than a tenth slower than the fastest that does"
 
@@ -142,15 +156,14 @@ def plans(answer: Any) -> str:
 @grader("ex-fit-planner")
 def planner(answer: Any) -> str:
     function(answer, "find_plan(job, gpus, memory)")
-    job = seven_b()
-    slow, fast = seven_b(batch=16, link=8e9), seven_b(seq=2048, link=450e9)
-    scenes = [(job, *b) for b in ((8, 40), (2, 24), (1, 24), (1, 80))]
-    scenes += [(slow, 4, 24), (fast, 4, 24), (replace(job, batch=12), 4, 40), (small(), 2, 0.002)]
-    for scene, gpus, gib in scenes:
+    for scene, gpus, gib in _scenes():
         memory = usable(gib)
-        name = f"{gpus} GPUs of {gib:g} GiB, link {scene.link / 1e9:g} GB/s, batch {scene.batch}"
+        name = (
+            f"{scene.name} on {gpus} GPUs of {gib:g} GiB, link {scene.link / 1e9:g} GB/s, "
+            f"network {scene.network / 1e9:g} GB/s, batch {scene.batch}"
+        )
         with unaided(*LIBRARY, write="the search"):
-            plan = _returned(answer, scene, gpus, memory)
+            plan = _returned(answer, replace(scene), gpus, memory)
         best = best_plan(scene, gpus, memory)
         if best is None:
             if plan is not None:
@@ -158,7 +171,7 @@ def planner(answer: Any) -> str:
             continue
         if plan is None:
             raise NotYet(f"{name}: there is a plan that fits, and None was returned")
-        _judge_fit(plan, scene, gpus, memory, name)
+        plan = _judge_fit(plan, scene, gpus, memory, name)
         _judge_speed(plan, scene, best, 1.01, name)
     return "the fastest plan that fits, whatever the link and the budget, and None where none does"
 
@@ -171,7 +184,8 @@ def held(answer: Any) -> str:
     a, b = torch.zeros(6, 5), torch.zeros(7, dtype=torch.bfloat16)
     released = torch.zeros(9)
     released.untyped_storage().resize_(0)
-    half = torch.zeros(10)
+    half, learned = torch.zeros(10), torch.zeros(3, requires_grad=True)
+    learned.grad = torch.zeros(3)
     scenes = {
         "two tensors of different types": ([a, b], a.nbytes + b.nbytes),
         "no tensor at all": ([], 0),
@@ -180,10 +194,12 @@ def held(answer: Any) -> str:
         "only a slice of a tensor, whose memory is all there": ([half[:3]], half.nbytes),
         "a number that is expanded to many": ([torch.zeros(1).expand(50)], 4),
         "a weight whose memory was given back": ([released, b], b.nbytes),
+        "a parameter, whose gradient is a tensor of its own": ([learned], learned.nbytes),
         "a generator of parameters": (torch.nn.Linear(3, 2).parameters(), 32),
     }
     for name, (tensors, expected) in scenes.items():
-        found = real(call(answer, tensors), "the bytes") if expected else _zero(answer, tensors)
+        with unaided(*METERS, write="the count"):
+            found = real(_returned(answer, tensors), "the bytes")
         if found != expected:
             side = "many" if found > expected else "few"
             raise NotYet(f"too {side} bytes for {name}: count each memory once, and all of it")
@@ -205,8 +221,18 @@ def _returned(answer: Callable, *arguments) -> Any:
     return box[0]
 
 
-def _zero(answer: Callable, tensors) -> float:
-    return real(_returned(answer, tensors), "the bytes")
+def _scenes() -> list[tuple[Job, int, float]]:
+    """Jobs and budgets of which each needs something that a search might have left out."""
+    job, short = seven_b(), seven_b(seq=1024)
+    slow = seven_b(batch=16, link=8e9)
+    thin = replace(seven_b(link=8e9), network=10e9)
+    return [
+        *((job, 8, 40), (job, 2, 24), (job, 1, 24), (job, 1, 80)),
+        *((slow, 4, 24), (slow, 8, 40)),
+        *((thin, 8, 24), (thin, 8, 80), (replace(short, network=10e9), 8, 24)),
+        *((seven_b(seq=2048, link=450e9), 4, 24), (replace(job, batch=12), 8, 40)),
+        *((small(), 4, 0.0018), (small(), 2, 0.002)),
+    ]
 
 
 def _judge_terms(
@@ -215,23 +241,43 @@ def _judge_terms(
     reference: Callable,
     what: str,
     hints: Mapping[str, str] | None = None,
+    jobs: tuple[Job, ...] = (),
+    slips: Callable = lambda name, plan, job: {},
 ) -> None:
     """The reader's dict equals the reference, term by term, for plans large and small."""
     function(answer, signature)
-    for job in (seven_b(), small(batch=64)):
+    little = small(batch=64)
+    other = replace(little, name="other widths", weight_bytes=3, gradient_bytes=7)
+    for job in jobs or (seven_b(), little, other):
         for plan in PLANS:
             expected = reference(plan, job)
             with unaided(*LIBRARY, write=what):
-                found = _returned(answer, plan, job)
+                found = _returned(answer, replace(plan), replace(job))
             if found is None:
                 raise NotYet("the function returns nothing yet")
             found = _dictionary(found, expected, "return a dict")
             for name, value in expected.items():
-                label = f"{name!r} of {plan!r}"
-                _judge_term(real(found[name], label), value, name, label, plan, job, hints or {})
+                label = f"{name!r} of {plan!r} ({job.name})"
+                known = slips(name, plan, job)
+                _judge_term(real(found[name], label), value, name, label, known, hints or {})
 
 
-def _judge_term(found, expected, name, label, plan: Plan, job: Job, hints) -> None:
+def _slips(name: str, plan: Plan, job: Job) -> dict[float, str]:
+    """What a term's bytes are often multiplied by, and what that means."""
+    if name in ("activations", "again", "head"):
+        return {
+            plan.micro_batch: "counts the sequences of a micro-batch twice",
+            1 / plan.micro_batch: "counts one sequence: a micro-batch has more",
+            job.layers: "counts every layer, but not all are there at once",
+            1 / job.layers: "counts one layer",
+        }
+    divided = {1 / plan.gpus: "is divided among the GPUs, but this stage does not divide it"}
+    if name == "gathered":
+        return {1 / plan.gpus: "is divided among the GPUs, but gathered weights are whole"}
+    return divided | {plan.gpus: "is as if one GPU had all of it, but this stage divides it"}
+
+
+def _judge_term(found, expected, name, label, slips, hints) -> None:
     if math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9):
         return
     if not expected:
@@ -239,16 +285,6 @@ def _judge_term(found, expected, name, label, plan: Plan, job: Job, hints) -> No
     if not found:
         raise NotYet(f"{label} is missing")
     ratio = found / expected
-    slips = {
-        plan.gpus: "is as if one GPU had all of it, but this stage divides it",
-        1 / plan.gpus: "is divided among the GPUs, but this stage does not divide it",
-        plan.micro_batch: "counts the sequences of a micro-batch twice",
-        1 / plan.micro_batch: "counts one sequence: a micro-batch has more",
-        job.layers: "counts every layer, but not all are there at once",
-        1 / job.layers: "counts one layer",
-    }
-    if name in hints:
-        slips = {}
     for slip, says in slips.items():
         if slip != 1 and math.isclose(ratio, slip, rel_tol=1e-6):
             raise NotYet(f"{label} {says}")
@@ -258,12 +294,14 @@ def _judge_term(found, expected, name, label, plan: Plan, job: Job, hints) -> No
     number(found, expected, label, tolerance=1e-9)
 
 
-def _judge_fit(plan: Any, job: Job, gpus: int, memory: float, name: str) -> None:
-    if not isinstance(plan, Plan):
+def _judge_fit(plan: Any, job: Job, gpus: int, memory: float, name: str) -> Plan:
+    """The plan, made anew from its fields, if it fits."""
+    if type(plan) is not Plan:
         raise NotYet(f"{name}: a Plan is asked for, got {plan!r}")
-    if plan.gpus > gpus:
-        raise NotYet(f"{name}: the plan uses more GPUs than there are")
     try:
+        plan = replace(plan)
+        if plan.gpus > gpus:
+            raise NotYet(f"{name}: the plan uses more GPUs than there are")
         micro_batches(plan, job)
     except ValueError as error:
         raise NotYet(f"{name}: {error}") from None
@@ -271,9 +309,10 @@ def _judge_fit(plan: Any, job: Job, gpus: int, memory: float, name: str) -> None
         fullest = memory_moments(plan, job)
         moment = max(fullest, key=fullest.get)
         inside = memory_terms(plan, job)
-        there = fit_plan.MOMENTS[moment]
+        there = fit_plan.living_terms()[moment]
         largest = max(there, key=inside.get)
         raise NotYet(f"{name}: does not fit at {moment!r}, where {largest!r} is the largest term")
+    return plan
 
 
 def _judge_speed(plan: Plan, job: Job, best: Plan, most: float, name: str) -> None:

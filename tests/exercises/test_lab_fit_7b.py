@@ -9,9 +9,10 @@ import pytest
 from exercise_cases import Case, EveryExercise
 
 from dtlib import launch
-from dtlib.exercises import NotYet, check, fit_plan
+from dtlib.exercises import NotYet, check, fit_plan, shards
 from dtlib.exercises.fit_plan import AWAY, Plan, micro_batches, seven_b, small, usable
-from dtlib.memory import rank_memory
+from dtlib.memory import rank_memory, zero_sent_bytes
+from dtlib.memory.account_state import held_weight_bytes
 
 JOB = seven_b()
 PSI = JOB.params
@@ -82,6 +83,17 @@ def step_time(plan, job):
     }
 
 
+def waits_without_repeats(plan, job):
+    """The backward pass hides, and the repeats in it are forgotten."""
+    found = step_time(plan, job)
+    if "activations" in plan.offload:
+        kept = job.input_bytes if plan.recompute else job.kept_bytes
+        moving = job.layers * kept / job.link
+        passes = job.forward_flops / job.rate, job.backward_flops / job.rate
+        found["waiting"] = job.batch / plan.gpus * sum(max(0, moving - one) for one in passes)
+    return found
+
+
 def find_plan(job, gpus, memory, least=min, cost=lambda p, j: sum(step_time(p, j).values())):
     fitting = [
         plan for plan in fit_plan.all_plans(job, gpus) if max(moments(plan, job).values()) <= memory
@@ -119,6 +131,78 @@ def plans_with(name, plan):
     return plans() | {name: plan}
 
 
+def bent(**fields):
+    """A plan whose fields were changed after it had been made."""
+    plan = Plan(8, 3, offload=AWAY)
+    for name, value in fields.items():
+        object.__setattr__(plan, name, value)
+    return plan
+
+
+class Boast(Plan):
+    """A plan with more in it than a plan has."""
+
+
+def searching(allowed):
+    """A search that leaves some plans out."""
+
+    def find(job, gpus, memory):
+        fitting = [
+            plan
+            for plan in fit_plan.all_plans(job, gpus)
+            if allowed(plan, gpus) and max(moments(plan, job).values()) <= memory
+        ]
+        return min(fitting, key=lambda plan: sum(step_time(plan, job).values()), default=None)
+
+    return find
+
+
+def without(cause):
+    """A search that does not see what something costs."""
+
+    def cost(plan, job):
+        return sum(seconds for name, seconds in step_time(plan, job).items() if name != cause)
+
+    return lambda job, gpus, memory: find_plan(job, gpus, memory, cost=cost)
+
+
+def forgets_again(job, gpus, memory):
+    fitting = [
+        plan
+        for plan in fit_plan.all_plans(job, gpus)
+        if max(moments(plan, job)[name] for name in ("head", "step")) <= memory
+    ]
+    return min(fitting, key=lambda plan: sum(step_time(plan, job).values()), default=None)
+
+
+def empties_the_job(job, gpus, memory):
+    """Makes room by changing what is asked for."""
+    for name in ("params", "layer_params"):
+        job.__dict__[name] = 0
+    for name in ("kept_bytes", "head_bytes", "input_bytes"):
+        object.__setattr__(job, name, 0.0)
+    return Plan(gpus)
+
+
+def searches_by_hand(job, gpus, memory):
+    """An enumeration of one's own; stage 0 is never better than stage 1, and so left out."""
+    best, least = None, float("inf")
+    for count in range(gpus, 0, -1):
+        if job.batch % count:
+            continue
+        for size in range(1, job.batch // count + 1):
+            if job.batch // count % size:
+                continue
+            for stage in (3, 2, 1):
+                for recompute in (True, False):
+                    for away in ([], ["optimizer"], ["activations"], set(AWAY)):
+                        plan = Plan(count, stage, size, recompute, away)
+                        seconds = sum(step_time(plan, job).values())
+                        if max(moments(plan, job).values()) <= memory and seconds < least:
+                            best, least = plan, seconds
+    return best
+
+
 CASES = {
     "ex-fit-predict": Case(
         solution=predicted(),
@@ -149,8 +233,23 @@ CASES = {
                 changed(state, weights=lambda v, p, j: j.weight_bytes * j.params / p.gpus),
                 "'weights' of .* is divided among the GPUs",
             ),
-            (changed(state, optimizer=lambda v, p, j: v * 2 / 3), "right order of magnitude"),
+            (changed(state, optimizer=lambda v, p, j: v * 2 / 3), "small: the job says how many"),
             (changed(state, optimizer=lambda v, p, j: 12 * v / j.optimizer_bytes), "too large"),
+            (
+                changed(state, weights=lambda v, p, j: v * j.gradient_bytes / j.weight_bytes),
+                "large",
+            ),
+            (changed(state, gradients=lambda v, p, j: 2 * v / j.gradient_bytes), "how many bytes"),
+            (
+                lambda plan, job: {
+                    "weights": held_weight_bytes(
+                        job.params, job.weight_bytes, plan.stage, plan.gpus
+                    ),
+                    "gradients": 0,
+                    "optimizer": 0,
+                },
+                "the library's own held_weight_bytes",
+            ),
         ],
         secret=[12 * PSI, 2 * PSI],
     ),
@@ -169,9 +268,32 @@ CASES = {
             (changed(terms, again=lambda v, p, j: v * j.layers), "not all are there at once"),
             (
                 changed(terms, optimizer=lambda v, p, j: state(p, j)["optimizer"]),
-                "the state is away",
+                "state that is away needs no room",
             ),
             (changed(terms, window=lambda v, p, j: v * 2 / 3), "'window' .* is too small"),
+            (
+                changed(terms, gathered=lambda v, p, j: v / 2),
+                "too small: whole layers, of weights only, and how many",
+            ),
+            (
+                changed(terms, gathered=lambda v, p, j: v * j.gradient_bytes / j.weight_bytes),
+                "other widths.* too large: whole layers, of weights only",
+            ),
+            (
+                changed(terms, gathered=lambda v, p, j: v / p.gpus),
+                "but gathered weights are whole",
+            ),
+            (
+                changed(
+                    terms,
+                    again=lambda v, p, j: v / (p.micro_batch if "activations" in p.offload else 1),
+                ),
+                "'again' of .* counts one sequence",
+            ),
+            (
+                changed(terms, again=lambda v, p, j: v and v + p.micro_batch * j.input_bytes),
+                "its input is counted already",
+            ),
             (
                 changed(terms, window=lambda v, p, j: v * p.gpus if p.stage else v),
                 "but this stage divides it",
@@ -189,6 +311,22 @@ CASES = {
             (
                 changed(moments, step=lambda v, p, j: v + terms(p, j)["activations"]),
                 "when the optimizer steps, are there activations",
+            ),
+            (
+                changed(moments, step=lambda v, p, j: v + terms(p, j)["gathered"]),
+                "or gathered weights",
+            ),
+            (
+                changed(moments, again=lambda v, p, j: v if p.recompute else 0),
+                "'again' of .* missing",
+            ),
+            (changed(moments, again=lambda v, p, j: v + terms(p, j)["window"]), "at work"),
+            (
+                lambda plan, job: {
+                    moment: sum(terms(plan, job)[name] for name in names)
+                    for moment, names in fit_plan.living_terms().items()
+                },
+                "the library's own living_terms",
             ),
             (
                 changed(moments, head=lambda v, p, j: v - terms(p, j)["activations"]),
@@ -223,9 +361,36 @@ CASES = {
             ),
             (
                 changed(step_time, computing=lambda v, p, j: v * p.gpus),
-                "but this stage divides|all",
+                "too large: how many sequences does one GPU compute",
             ),
-            (changed(step_time, repeating=lambda v, p, j: v / 3), "'repeating' of"),
+            (
+                changed(
+                    step_time,
+                    waiting=lambda v, p, j: v + 1e-3 * (p.recompute and "activations" in p.offload),
+                ),
+                "'waiting' of .* must be nothing",
+            ),
+            (waits_without_repeats, "slow link.* repeating is part of the backward pass"),
+            (
+                changed(
+                    step_time,
+                    optimizer=lambda v, p, j: state(p, j)["optimizer"] / j.link,
+                ),
+                "state that stays makes no journey",
+            ),
+            (
+                changed(
+                    step_time,
+                    network=lambda v, p, j: (
+                        zero_sent_bytes(
+                            j.params, p.stage, p.gpus, micro_batches(p, j), j.gradient_bytes
+                        )
+                        / j.network
+                    ),
+                ),
+                "the library's own zero_sent_bytes",
+            ),
+            (changed(step_time, repeating=lambda v, p, j: v / 3), "'repeating' of .* and no head"),
         ],
     ),
     "ex-fit-plans": Case(
@@ -247,6 +412,10 @@ CASES = {
             (plans_with("8 x 40 GiB", Plan(8, 3, recompute=True)), "most is lost to 'repeating'"),
             (plans_with("8 x 40 GiB", Plan(8, 2, 4, False, AWAY)), "most is lost to 'waiting'"),
             (plans_with("8 x 24 GiB", Plan(4, 3, offload=AWAY)), "there are more GPUs"),
+            (plans_with("8 x 24 GiB", Plan(8, 2, 1, offload=AWAY[1:])), "does not fit at 'head'"),
+            (plans_with("8 x 24 GiB", bent(micro_batch=0.125)), "a whole number of at least 1"),
+            (plans_with("8 x 24 GiB", bent(stage=7)), "0, 1, 2 or 3"),
+            (plans_with("8 x 24 GiB", Boast(8, 3, 2, offload=AWAY)), "a Plan is asked for"),
         ],
     ),
     "ex-fit-planner": Case(
@@ -275,7 +444,29 @@ CASES = {
                 ),
                 "faster plan",
             ),
+            (
+                searching(lambda plan, gpus: plan.gpus == gpus),
+                "batch 12: there is a plan that fits",
+            ),
+            (searching(lambda plan, gpus: plan.micro_batch <= 4), "faster plan"),
+            (searching(lambda plan, gpus: plan.gpus in (1, 2, 4, 8)), "more GPUs to compute on"),
+            (
+                searching(lambda plan, gpus: plan.stage >= 2),
+                "8 GPUs of 80 .* there is a faster plan",
+            ),
+            (searching(lambda plan, gpus: plan.recompute or plan.offload), "faster plan"),
+            (
+                searching(
+                    lambda plan, gpus: not (plan.recompute and "activations" in plan.offload)
+                ),
+                "faster plan",
+            ),
+            (without("optimizer"), "most is lost to 'optimizer'"),
+            (without("network"), "most is lost to 'network'"),
+            (forgets_again, "does not fit at 'again'"),
+            (empties_the_job, "does not fit at"),
         ],
+        also_right=[searches_by_hand],
     ),
     "ex-fit-held": Case(
         solution=held_bytes,
@@ -290,6 +481,13 @@ CASES = {
                 "a view of it|only a slice",
             ),
             (lambda tensors: 4 * sum(t.numel() for t in tensors), "different types"),
+            (
+                lambda tensors: held_bytes(
+                    [x for t in tensors for x in (t, t.grad) if x is not None]
+                ),
+                "whose gradient is a tensor of its own",
+            ),
+            (lambda tensors: shards.held_bytes(*tensors), "the library's own held_bytes"),
         ],
     ),
 }
