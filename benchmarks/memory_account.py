@@ -224,6 +224,7 @@ def fits(runs: list[Run]) -> str:
 
 SETS = {"TorchTitan on H100": ("TorchTitan T1", "TorchTitan T3"),
         "TorchTitan on H200": ("TorchTitan H200",)}  # fmt: skip
+FUSED = 4  # bytes for each logit of a compiled loss: itself and its gradient, in 16 bits
 EDGES = [round(0.3 + 0.05 * k, 2) for k in range(25)]
 
 
@@ -263,6 +264,14 @@ def record(runs: list[Run]) -> None:
             chosen, judge = ("larger", "smaller") if "not" in which else ("smaller", "larger")
             label = f"terms chosen on the {chosen} model, missed on the {judge}"
             errors[label] = [round(others, 4)]
+    for which, allocator in (("counted", PLAIN), ("reserve", ALLOCATOR)):
+        ratios = [
+            replace(run, options=run.options | {"logit_bytes": FUSED}).account(allocator)
+            / run.bytes
+            for run in runs
+            if run.set in SETS["TorchTitan on H200"]
+        ]
+        errors[f"{which} and a fused loss, TorchTitan on H200"] = [round(error(ratios), 4)]
     histogram = {
         which: [sum(low <= found(run) / run.bytes < low + 0.05 for run in ours) for low in EDGES]
         for which, found in predicted.items()
