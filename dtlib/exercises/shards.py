@@ -24,28 +24,33 @@ TEAMS_OWN = ("rank", "size", "device", "group", "_calls", "_gathered", "_world")
 def held_bytes(*things: Any) -> int:
     """Bytes of all tensors that can be reached from some objects; each storage counts once.
 
-    Modules, optimizers, containers, attributes and what a function has around it are searched,
-    gradients too; what autograd keeps for a backward pass is not, nor counters such as an
-    optimizer's ``step``.
+    Modules, optimizers, containers, arrays, attributes (of the reader's classes too) and what a
+    function has around it are searched, gradients too; what autograd keeps for a backward pass is
+    not, nor counters such as an optimizer's ``step``.
 
     >>> import torch
     >>> layer = torch.nn.Linear(4, 8, bias=False)
     >>> held_bytes(layer), held_bytes(layer, [layer.weight[0], torch.zeros(3)])
     (128, 140)
     """
+    import numpy as np
     import torch
 
-    storages, seen, waiting = {}, set(), list(things)
+    storages, seen, waiting = {}, {}, list(things)
     while waiting:
         thing = waiting.pop()
         if id(thing) in seen or isinstance(thing, type | str | torch.Size):
             continue
-        seen.add(id(thing))
+        seen[id(thing)] = thing  # kept, so that no other object gets its id
         if isinstance(thing, torch.Tensor):
             if thing.dim():
                 storage = thing.untyped_storage()
                 storages[storage._cdata] = storage.nbytes()
             waiting.append(thing.grad if thing.is_leaf else None)
+        elif isinstance(thing, np.ndarray):
+            if thing.base is None:
+                storages[id(thing)] = thing.nbytes
+            waiting.append(thing.base)
         elif isinstance(thing, dict):
             waiting += [*thing.keys(), *thing.values()]
         elif isinstance(thing, list | tuple | set | frozenset):
@@ -56,6 +61,9 @@ def held_bytes(*things: Any) -> int:
             waiting += _around(thing)
         else:
             waiting += getattr(thing, "__dict__", {}).values()
+            for kind in type(thing).__mro__:
+                if kind.__module__.split(".")[0] not in ("builtins", "dtlib", "torch"):
+                    waiting += vars(kind).values()
     return sum(storages.values())
 
 

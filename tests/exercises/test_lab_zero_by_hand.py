@@ -1,6 +1,7 @@
 """Every check of the lab on ZeRO: the solution passes; stub, slips and the library's own fail."""
 
 from functools import partial
+from typing import ClassVar
 
 import pytest
 import torch
@@ -310,6 +311,14 @@ class ArchiveInAFunction(Stage1):
         self.archive = lambda: wholes
 
 
+class ArchiveInTheClass(Stage1):
+    archive: ClassVar[dict] = {}
+
+    def __init__(self, units, comm, make_optimizer):
+        super().__init__(units, comm, make_optimizer)
+        self.archive[comm.rank] = [shard.whole.clone() for shard in self.shards]
+
+
 class InReverse(Stage1):
     def step(self):
         for shard in reversed(self.shards):
@@ -376,6 +385,13 @@ class Stashing(Stage2):
                 each.reduce()
                 self.missing[each] = len(each.parameters)
             self.stash = ()
+
+
+class KeepingArrays(Stage2):
+    def ready(self, shard):
+        if self.missing[shard] == 1:
+            self.arrays = [p.grad.numpy() for p in shard.parameters]
+        super().ready(shard)
 
 
 class LookingAtGradients(Stage2):
@@ -509,6 +525,26 @@ class PackingCopies(Sharded):
                 return kept
             self.fetch()
             return kept[0]
+
+        weights = dict(zip(self.shapes, cut(whole, self.shapes.values()), strict=True))
+        with saved_tensors_hooks(pack, unpack):
+            return functional_call(self.inner[0], weights, (x,))
+
+
+class MentioningTheWhole(Sharded):
+    """Its pack asks the whole for its address, so that autograd keeps both."""
+
+    def forward(self, x):
+        whole = gather_whole(self.comm, self.part)
+        whole.register_hook(self.forget)
+
+        def pack(t):
+            if t.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
+                return t
+            return t.size(), t.stride(), t.storage_offset()
+
+        def unpack(kept):
+            return kept if torch.is_tensor(kept) else self.fetch().as_strided(*kept)
 
         weights = dict(zip(self.shapes, cut(whole, self.shapes.values()), strict=True))
         with saved_tensors_hooks(pack, unpack):
@@ -741,6 +777,7 @@ CASES = {
             (GatheringWholes, "these calls send 1,584 B, where 1,056 B would do"),
             (HiddenOptimizer, "is an old copy, or an old gradient, kept"),
             (ArchiveInComm, "is an old copy, or an old gradient, kept"),
+            (ArchiveInTheClass, "is an old copy, or an old gradient, kept"),
             (ArchiveInAFunction, "is an old copy, or an old gradient, kept"),
             (NeverGathering, "step 1: the ranks hold different weights in 0.0.weight"),
             (NeverForgetting, "step 2: 0.0.weight is the same on all ranks, but not that"),
@@ -758,6 +795,7 @@ CASES = {
         solution=Stage2,
         also_right=[LookingAtGradients],
         wrong=[
+            (KeepingArrays, "is an old copy, or an old gradient, kept"),
             (Stashing, "more than one unit are whole"),
             (Stage1, "after the backward pass a whole gradient of 0.0.weight is there"),
             (OnceOnly, "step 2: .* not changed|not that of one process"),
@@ -802,6 +840,7 @@ CASES = {
         also_right=[Recomputing, Emptying],
         wrong=[
             (PackingCopies, "the backward pass still has the weights of before"),
+            (MentioningTheWhole, "between the forward and the backward pass: who keeps them"),
             (CloningTheWhole, "the backward pass still has the weights of before"),
             (Keeping, "whole weights are still there between"),
             (NeverForgettingWeights, "after the backward pass|between the forward"),
@@ -890,6 +929,7 @@ def test_what_an_object_holds_is_found_wherever_it_hides():
     def hidden():
         return kept
 
+    assert held_bytes([kept.numpy(), kept]) == held_bytes(kept.double().numpy()) / 2 == 12
     assert held_bytes(hidden) == held_bytes(partial(print, kept)) == held_bytes(kept.add_) == 12
     optimizer = torch.optim.AdamW(nn.Linear(2, 3, bias=False).parameters())
     assert held_bytes(optimizer) == 24
