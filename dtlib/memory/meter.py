@@ -53,7 +53,8 @@ class Meter:
     """
 
     def __init__(self, *besides: nn.Module | torch.Tensor):
-        self._besides = {_key(tensor): tensor for tensor in _tensors_of(besides)}
+        self._besides = list(_tensors_of(besides))
+        list(map(_key, self._besides))  # what has no storage is refused here
         self._held: dict[int, Row] = {}  # by storage
         self._hooks: list[saved_tensors_hooks] = []
         self.kept_bytes = 0
@@ -82,7 +83,9 @@ class Meter:
         return _key(tensor) in self._held
 
     def _pack(self, tensor: torch.Tensor) -> Any:
-        return tensor.detach() if _key(tensor) in self._besides else _Held(self, tensor)
+        # asked each time: sharded and offloaded weights lie in one storage now, in another later
+        there = _key(tensor) in map(_key, self._besides)
+        return tensor.detach() if there else _Held(self, tensor)
 
     def _hold(self, key: int, tensor: torch.Tensor) -> None:
         row = self._held.get(key)
@@ -230,7 +233,8 @@ def _is_python_number(tensor: torch.Tensor) -> bool:
 def _tensors_of(things: Iterable):
     for thing in things:
         if isinstance(thing, nn.Module):
-            yield from thing.parameters()
+            # torch's own list: the `parameters()` of a sharded module are its parts
+            yield from dict(nn.Module.named_parameters(thing)).values()
             yield from thing.buffers()
         elif isinstance(thing, torch.Tensor):
             yield thing

@@ -58,7 +58,7 @@ class OffloadedActivations:
         self._under_way: deque[Transfer] = deque()
 
     def __enter__(self):
-        self._stays = {_memory(tensor) for tensor in _tensors_of(self.module)}
+        self._stay = list(_tensors_of(self.module))
         self._known: dict[tuple, tuple] = {}
         self._order: list[weakref.ref] = []
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
@@ -70,7 +70,7 @@ class OffloadedActivations:
         self._known.clear()
 
     def _pack(self, tensor: torch.Tensor):
-        if not _plain(tensor) or _memory(tensor) in self._stays:
+        if not _plain(tensor) or self._stays(tensor):
             return tensor
         storage = tensor.untyped_storage()
         if storage.nbytes() < self.least_bytes:
@@ -85,6 +85,10 @@ class OffloadedActivations:
         saved.uses += 1
         kind = tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
         return Away(saved, *kind)
+
+    def _stays(self, tensor: torch.Tensor) -> bool:
+        """Asked each time: sharded and offloaded weights come to another memory than at first."""
+        return _memory(tensor) in map(_memory, self._stay)
 
     def _send(self, tensor: torch.Tensor, storage) -> "Saved":
         whole = tensor.detach().as_strided(
@@ -176,5 +180,6 @@ def _plain(tensor: torch.Tensor) -> bool:
 
 
 def _tensors_of(module: nn.Module):
-    yield from module.parameters()
+    # torch's own list: the `parameters()` of a sharded module are its parts
+    yield from dict(nn.Module.named_parameters(module)).values()
     yield from module.buffers()

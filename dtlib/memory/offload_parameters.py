@@ -15,6 +15,7 @@ from torch import nn
 
 from dtlib.memory.offload_store import Store, StoreError, Transfer
 from dtlib.memory.offload_stream import placed, places
+from dtlib.memory.recompute import running_pieces
 
 
 class OffloadedParameters:
@@ -23,14 +24,16 @@ class OffloadedParameters:
     Equation: the same outputs and gradients, bit for bit: a copy has the same bits.
     A training step fetches every layer for the forward pass and all but the last once more for the
     backward pass; `step` fetches all but the first, which is still there, and returns all.
-    Gradients stay on the device, as they are. Recomputed layers are fetched in the backward pass.
+    Gradients stay on the device, as they are. Recomputed layers are fetched in the backward pass;
+    each is a piece of its own.
     Arguments: `layers`, modules in the order in which the forward pass calls them, which share no
     weights; `store`; `lookahead`, layers. What belongs to no layer stays on the device.
     Attributes: `here`, bytes of the layers that are on the device or on their way, and `peak`, the
     most that ever were. A weight that is away has no numbers; `resident` brings all back for a
     while, `restore` for good.
     Raises ValueError for no layer, a layer without weights, weights that two layers share, and a
-    negative look-ahead; StoreError where the store fails.
+    negative look-ahead; StoreError where the store fails; RuntimeError in a forward pass by
+    `recompute_chain`, which hands over all layers' gradients together.
     Source: Pudipeddi et al. 2020; Rajbhandari et al. 2021.
 
     >>> from dtlib.memory import HostStore
@@ -112,6 +115,12 @@ class OffloadedParameters:
 
     def _turn(self, i: int, back: bool = False) -> None:
         """It is layer i's turn: hooks call this before its forward and its backward pass."""
+        if "recompute_chain" in running_pieces:
+            raise RuntimeError(
+                f"OffloadedParameters: layer {i} runs in a recompute_chain, whose gradients come "
+                "when its weights are gone. Recompute layer by layer: "
+                "Recomputed(model, checkpoint_policy('full'))"
+            )
         back = back or torch._C._current_graph_task_id() != -1
         ahead = range(i, i - 1 - self.lookahead, -1) if back else range(i, i + 1 + self.lookahead)
         self._window({*ahead}, i)

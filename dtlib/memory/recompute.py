@@ -112,8 +112,9 @@ class _Run:
 
     def forward(self, x):
         self.state, self.needs = x.detach(), {0: x.requires_grad}
-        for action in self.schedule.actions[: self.schedule.forward_actions]:
-            self._do(action)
+        with piece_of("recompute_chain"):
+            for action in self.schedule.actions[: self.schedule.forward_actions]:
+                self._do(action)
         found = {id(p): p for n in self.first_runs for p in self.first_runs[n].parameters}
         self.parameters = list(found.values())
         y, self.state = self.state, None
@@ -223,6 +224,19 @@ def enter(tensor: torch.Tensor, needs_gradient: bool) -> torch.Tensor:
     if not needs_gradient:
         return tensor.detach()
     return _Enter.apply(tensor.detach(), torch.empty(0, requires_grad=True))
+
+
+running_pieces: list[str] = []  # whose first run is going on; who takes weights away reads it
+
+
+@contextmanager
+def piece_of(owner: str) -> Iterator[None]:
+    """Inside, a piece runs that hands over its parameters' gradients when all of it is over."""
+    running_pieces.append(owner)
+    try:
+        yield
+    finally:
+        running_pieces.pop()
 
 
 def forgetting() -> saved_tensors_hooks:

@@ -22,6 +22,7 @@ from dtlib.memory.recompute import (
     forgetting,
     generators,
     kept_generators,
+    piece_of,
     set_generators,
 )
 from dtlib.memory.recompute_schedule import RecomputeError
@@ -154,7 +155,7 @@ class _Piece:
     def forward(self):
         record = _Record(self.policy, self.first.device) if self.policy else ExitStack()
         inputs = self._inputs(self.given)
-        with torch.enable_grad(), forgetting(), record:
+        with piece_of("checkpoint"), torch.enable_grad(), forgetting(), record:
             found = self.function(*self._arguments(inputs))
         outputs = self._outputs(found)
         self.first.remember(outputs, inputs)

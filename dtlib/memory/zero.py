@@ -120,6 +120,7 @@ class ShardedOptimizer:
         for flat in self.flats:
             flat.own.grad = None
             flat.drop_gradients()
+        self._reductions.forget()
         self._running = self._reduced = False
 
     def state_dict(self) -> dict:

@@ -83,6 +83,10 @@ class Flat:
         part = whole.new_empty(self.part)
         return whole, part, reduce_scatter_single(part, whole, group=self.group, async_op=True)
 
+    def has_gradients(self) -> bool:
+        """Whether a whole gradient waits to be reduced."""
+        return any(parameter.grad is not None for parameter in self.parameters)
+
     def drop_gradients(self) -> None:
         """No whole gradient is kept."""
         for parameter in self.parameters:
@@ -123,6 +127,12 @@ class Reductions:
         work.wait()
         part = part.to(flat.own.dtype)
         flat.own.grad = part if flat.own.grad is None else flat.own.grad.add_(part)
+
+    def forget(self) -> None:
+        """What a backward pass that failed has left under way joins nothing."""
+        if self._under_way is not None:
+            self._under_way[-1].wait()
+            self._under_way = None
 
 
 def of_one_kind(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:

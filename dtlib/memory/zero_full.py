@@ -21,6 +21,7 @@ from torch import nn
 from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves, tree_map
 
+from dtlib.memory.recompute import running_pieces
 from dtlib.memory.zero_flat import Flat, Reductions, load_whole_state, of_one_kind, whole_state
 from dtlib.parallelism.data import broadcast_coalesced
 from dtlib.parallelism.messages import ranks_of
@@ -73,8 +74,10 @@ class FullySharded(nn.Module):
     `reshard_root`, the same for what lies in no unit (None: as `reshard`); `dtype` to compute and
     gather in, while the parts stay as they are; `reduce_dtype`, of gradients on their way;
     `average=False` adds the ranks' gradients and does not divide by P.
+    Recomputation belongs inside a unit, whose weights are there for all of it.
     Raises ValueError for a unit that is no part of the module, for no parameter to train, and for
-    a negative prefetch; TypeError for no group.
+    a negative prefetch; TypeError for no group; RuntimeError in a forward pass for a unit that lies
+    inside a recomputed piece.
     Source: Rajbhandari et al. 2020; Zhao et al. 2023.
     """
 
@@ -119,6 +122,7 @@ class FullySharded(nn.Module):
         """The module's own, with floating-point arguments in `dtype` where one is given."""
         for unit in self.units:
             unit.release()  # what a pass without a backward pass has left
+        self._reductions.forget()
         self._running, self._open, self._passed, self._to_come = False, [], [], []
         if self.dtype is not None:
             args, kwargs = tree_map(self._cast, (args, kwargs))
@@ -127,6 +131,13 @@ class FullySharded(nn.Module):
         return result
 
     def _before_forward(self, unit, module, args, kwargs) -> None:
+        if running_pieces:
+            raise RuntimeError(
+                f"FullySharded: unit {unit.name or 'root'!r} runs inside a piece that "
+                f"{running_pieces[-1]} runs again, and would release its weights before their "
+                "gradients are there. Recompute inside each unit: let its forward call checkpoint, "
+                "or take Recomputed(model, 'selective')"
+            )
         unit.gather()
         if self._running:  # a recomputation, within the backward pass
             return
@@ -173,7 +184,12 @@ class FullySharded(nn.Module):
         unit.release()
 
     def _finish(self) -> None:
-        """The backward pass is over: units whose input needs no gradient end with it."""
+        """The backward pass is over: units whose input needs no gradient end with it.
+
+        So do those whose gradients came from a graph of their own (torch's reentrant checkpoint).
+        """
+        late = [u for u in self.units if any(flat.has_gradients() for flat in u.flats)]
+        self._open += [unit for unit in late if self._sync and unit not in self._open]
         for unit in list(self._open):
             self._after_backward(unit)
         self._reductions.finish()

@@ -169,3 +169,29 @@ def test_what_it_refuses():
         saved_by_operation(torch.ones(2))
     with pytest.raises(TypeError, match=r"layout torch.sparse_coo has no one storage"):
         Meter(torch.eye(3).to_sparse())
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_weights_that_come_to_another_storage_do_not_count(at_once):
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.ones(2, 8)
+    expected = saved_tensor_bytes(model, x)
+    away = [parameter.data for parameter in model.parameters()]
+    for parameter in model.parameters():
+        parameter.data = torch.empty(0)
+    with Meter(model) as meter:
+        for parameter, weight in zip(model.parameters(), away, strict=True):
+            parameter.data = weight
+        if at_once:  # sabotage: what was seen when the meter was made
+            meter._besides = [torch.empty(0)]
+        output = model(x)
+        assert (meter.kept_bytes == expected) is not at_once
+    del output
+
+
+def test_a_module_whose_parameters_are_parts_is_known_by_its_weights():
+    class Parts(nn.Linear):
+        def named_parameters(self, *how, **more):
+            return iter([("part", torch.ones(3))])
+
+    x = torch.ones(2, 8, requires_grad=True)
+    assert saved_tensor_bytes(Parts(8, 8), x) == saved_tensor_bytes(nn.Linear(8, 8), x) == x.nbytes

@@ -394,3 +394,42 @@ def test_bad_arguments_are_named():
             OffloadedParameters([layer], store, lookahead=-1)
         with pytest.raises(ValueError, match="lookahead = -1"):
             next(streamed(store, [], lookahead=-1))
+
+
+def test_weights_that_come_and_go_are_no_activations():
+    """Offloaded layers lie elsewhere when the block begins; no byte more is sent than of plain."""
+
+    def sent(layers_away, stays=OffloadedActivations._stays):
+        model = model_of()
+        with HostStore() as store, HostStore() as other, pytest.MonkeyPatch.context() as patch:
+            if layers_away:
+                OffloadedParameters(model.blocks, other)
+            first = {tensor.untyped_storage()._cdata for tensor in model.parameters()}
+            if stays is None:  # sabotage: known by where they were
+                here = lambda _, tensor: tensor.untyped_storage()._cdata in first  # noqa: E731
+                patch.setattr(OffloadedActivations, "_stays", here)
+            with OffloadedActivations(store, model) as away:
+                loss = loss_of(model, 0)
+            loss.backward()
+            return away.sent
+
+    assert sent(True) == sent(False)
+    assert sent(True, stays=None) > sent(False)
+
+
+def test_layers_are_recomputed_one_by_one_and_a_chain_of_them_is_refused():
+    from dtlib.foundations import TransformerSpec
+    from dtlib.memory import Recomputed, checkpoint_policy
+    from dtlib.models import GPT, gradients
+
+    tokens, found = torch.arange(12).reshape(2, 6), []
+    for offload in (False, True):
+        model = GPT(TransformerSpec("tiny", layers=3, hidden=8, heads=2, vocab=16, positions=6))
+        with HostStore() as store:
+            if offload:
+                OffloadedParameters(model.blocks, store)
+                with pytest.raises(RuntimeError, match="layer 0 runs in a recompute_chain"):
+                    Recomputed(model, "full")(tokens)
+            Recomputed(model, checkpoint_policy("full"))(tokens).square().sum().backward()
+            found.append(gradients(model))
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])

@@ -401,3 +401,116 @@ def wrong(how):
 def test_what_cannot_work_is_refused(pair, how, said):
     with pytest.raises(RanksError, match=said):
         pair.run(wrong, how)
+
+
+def recomputed_units(how, late=True):
+    """Parameters whose gradient is lost or wrong; units recomputed from without or from within."""
+    import torch.distributed as dist
+    import zero_job
+    from torch import nn
+    from torch.utils.checkpoint import checkpoint as torch_checkpoint
+
+    from dtlib.memory import FullySharded, Recomputed, checkpoint, checkpoint_policy
+    from dtlib.memory.zero_flat import Flat
+    from dtlib.models import next_token_loss
+
+    class Again(nn.Module):
+        def __init__(self, block):
+            super().__init__()
+            self.block = block
+
+        def forward(self, *arguments):
+            if how == "inside":
+                return checkpoint(self.block, *arguments)
+            return torch_checkpoint(self.block, *arguments, use_reentrant=True)
+
+    x, y = zero_job.batch(0)
+    plain, model = zero_job.model(), zero_job.model()
+    next_token_loss(plain(x), y).backward()
+    names, units, run = {p: name for name, p in model.named_parameters()}, list(model.blocks), model
+    if how in ("inside", "reentrant"):
+        model.blocks = nn.ModuleList(map(Again, units))
+        units = list(model.blocks) if how == "inside" else units
+    elif how == "one unit":
+        run, units = Recomputed(model, "full"), []
+    else:
+        run = Recomputed(model, checkpoint_policy("full") if how == "policy" else how)
+    sharded = FullySharded(run, dist.group.WORLD, units=units, reshard=how != "policy")
+    kept, found = Flat.has_gradients, {}
+    Flat.has_gradients = kept if late else lambda flat: False
+    try:
+        for _ in range(2):
+            sharded.zero_grad()
+            next_token_loss(sharded(zero_job.own(x)), zero_job.own(y)).backward()
+    finally:
+        Flat.has_gradients = kept
+    for flat in (flat for flat in sharded._flats() if flat.own.grad is not None):
+        for p, part in zip(flat.parameters, flat.gathered(flat.own.grad), strict=True):
+            found[names[p]] = part
+    return [
+        name
+        for name, p in plain.named_parameters()
+        if name not in found or (found[name] - p.grad).abs().max() > 1e-12
+    ]
+
+
+@pytest.mark.parametrize("how", ["selective", "inside", "reentrant", "one unit"])
+def test_units_may_be_recomputed_from_within_and_by_torch_from_without(pair, how):
+    assert pair.run(recomputed_units, how) == [[], []]
+
+
+@pytest.mark.parametrize("how", ["full", "none", "policy"])
+def test_a_piece_that_holds_units_is_refused(pair, how):
+    owner = "checkpoint" if how == "policy" else "recompute_chain"
+    with pytest.raises(RanksError, match=f"(?s)unit 'module.blocks.0' runs inside .*{owner}"):
+        pair.run(recomputed_units, how)
+
+
+def test_sabotage_gradients_that_come_from_a_graph_of_their_own_are_lost(pair):
+    lost = pair.run(recomputed_units, "reentrant", late=False)[0]
+    assert len(lost) == 26
+    assert all(name.startswith("blocks.") for name in lost)
+
+
+def after_a_failed_backward_pass(stage, forget=True):
+    """Whether the next step has the gradients that it would have had without the failure."""
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+
+    from dtlib.memory import FullySharded, ShardedOptimizer
+    from dtlib.memory.zero_flat import Reductions
+
+    def fail(*_):
+        raise KeyError("on the way")
+
+    model, x = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4))), torch.ones(2, 4)
+    if stage == 3:
+        trained = owner = FullySharded(model, dist.group.WORLD, units=list(model))
+        flats = owner._flats()
+    else:
+        sizes = {"stage": 2, "bucket_bytes": 16, "lr": 0.1}
+        owner = ShardedOptimizer(model.parameters(), torch.optim.SGD, dist.group.WORLD, **sizes)
+        trained, flats = model, owner.flats
+
+    def parts():
+        owner.zero_grad()
+        trained(x).sum().backward()
+        return [flat.own.grad.clone() for flat in flats]
+
+    kept, expected = Reductions.forget, parts()
+    hook = model[1].register_full_backward_hook(fail)
+    with pytest.raises(KeyError):
+        parts()
+    hook.remove()
+    Reductions.forget = kept if forget else lambda reductions: None
+    try:
+        return all(map(torch.equal, parts(), expected))
+    finally:
+        Reductions.forget = kept
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_a_backward_pass_that_failed_leaves_nothing_in_the_next(pair, stage):
+    assert all(pair.run(after_a_failed_backward_pass, stage))
+    assert not any(pair.run(after_a_failed_backward_pass, stage, forget=False))
