@@ -274,7 +274,14 @@ def _judge_held(steps: list, task: Chain, P: int, stage: int, where: str) -> Non
     """Between backward and step a rank holds what the stage says, but for what fills up."""
     sizes = [sum(p.numel() for p in unit.parameters()) for unit in task.model]
     padded = sum(P * -(-n // P) for n in sizes)
-    right = {1: 8 * (2 * padded + 2 * padded // P), 2: 8 * (padded + 3 * padded // P)}[stage]
+    whole, parts = {1: (2, 2), 2: (1, 3)}[stage]  # weights, gradients, two moments
+    least, right = (8 * (whole * n + parts * n // P) for n in (sum(sizes), padded))
+    if steps[-1].held < least:
+        raise NotYet(
+            f"{where}: right, but only {steps[-1].held:,} B can be reached from the model and your "
+            f"object before step(), where stage {stage} needs {right:,} B: does make_optimizer's "
+            "optimizer make the update?"
+        )
     if steps[-1].held > right:
         raise NotYet(
             f"{where}: right, but {steps[-1].held:,} B can be reached from the model and your "

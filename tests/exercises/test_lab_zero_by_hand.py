@@ -12,12 +12,13 @@ from torch.func import functional_call
 
 from dtlib.exercises import NotYet, check
 from dtlib.exercises.lab_zero_by_hand import SPEC
-from dtlib.exercises.shards import held_bytes
+from dtlib.exercises.shards import adamw, held_bytes
 from dtlib.exercises.team import record_team
 from dtlib.exercises.trace import TransportError
 from dtlib.models import GPT
 
 N = SPEC.params()
+OPTIMIZERS = {}
 
 
 def predicted(**changes):
@@ -296,6 +297,19 @@ class HiddenOptimizer(Stage1):
             for p, gradient in zip(shard.parameters, cut(mean, shapes), strict=True):
                 p.grad = gradient.clone()
         self.update()
+
+
+class OptimizerElsewhere(HiddenOptimizer):
+    """As HiddenOptimizer, with an optimizer that nothing of its own leads to."""
+
+    def __init__(self, units, comm, make_optimizer):
+        super().__init__(units, comm, adamw)
+        OPTIMIZERS[id(self)], self.update = self.update, None
+
+    def step(self):
+        self.update = OPTIMIZERS[id(self)]
+        super().step()
+        self.update = None
 
 
 class ArchiveInComm(Stage1):
@@ -776,6 +790,7 @@ CASES = {
         wrong=[
             (GatheringWholes, "these calls send 1,584 B, where 1,056 B would do"),
             (HiddenOptimizer, "is an old copy, or an old gradient, kept"),
+            (OptimizerElsewhere, "does make_optimizer's optimizer make the update"),
             (ArchiveInComm, "is an old copy, or an old gradient, kept"),
             (ArchiveInTheClass, "is an old copy, or an old gradient, kept"),
             (ArchiveInAFunction, "is an old copy, or an old gradient, kept"),
