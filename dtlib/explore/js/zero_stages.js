@@ -15,7 +15,7 @@ function render({ model: widget, el }) {
   const page = frame(el, {
     title: spec.title,
     task: spec.task,
-    hint: "Choose a stage, then step with the buttons, or drag the slider. Every area is its bytes.",
+    hint: "Choose a stage, then step with the buttons, or drag the slider. Areas are bytes; a whole hides the rank's own part of it, which counts, too.",
     reset,
   });
   const name = uniqueId("zero");
