@@ -8,6 +8,7 @@ from typing import Any
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, unaided, whole
 from dtlib.exercises.verdict import NotYet
+from dtlib.memory.recompute_plan import best_schedule
 from dtlib.memory.recompute_schedule import (
     RecomputeError,
     RecomputeSchedule,
@@ -42,7 +43,7 @@ def forty_eight_layers(answer: Any) -> str:
         1 / 3: "the last segment is not run again",
         (1 - 1 / 48) / 3: "that is for segments of one layer",
     })  # fmt: skip
-    return "one or two layers in a segment, whatever the depth"
+    return "two layers in a segment, where the root of the layers says seven"
 
 
 @grader("ex-a-step-of-100-ms")
@@ -258,7 +259,7 @@ def your_own_revolve(answer: Any) -> str:
     for layers, slots in cases:
         where = f"{layers} layers, {slots} slots"
         fewest_advances.cache_clear()
-        own = (revolve, revolve_advances, fewest_advances.__wrapped__)
+        own = (revolve, revolve_advances, fewest_advances.__wrapped__, best_schedule)
         with unaided(*own, write="the plan"):
             given = call(answer, layers, slots)
         try:

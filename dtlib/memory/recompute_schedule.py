@@ -207,7 +207,9 @@ def revolve(layers: int, slots: int) -> RecomputeSchedule:
         actions.extend((f"T{start}:{stop}", f"D{start}", f"B{start}:{stop}"))
 
     come_back(0, layers, slots)
-    return RecomputeSchedule(f"Revolve, {slots} slots for {layers}", layers, actions)
+    return RecomputeSchedule(
+        f"Revolve, {slots} slot{'s' * (slots > 1)} for {layers}", layers, actions
+    )
 
 
 def _first_step(layers, slots):
@@ -255,7 +257,7 @@ def revolve_advances(layers: int, slots: int) -> int:
 
 @cache
 def fewest_advances(layers: int, slots: int) -> int:
-    """The same number, found by trying every place for the next kept state: plain, and slow.
+    """The fewest layers run without a tape, found by trying every next kept state.
 
     Equation: F(1, s) = 0; F(L, 1) = L (L - 1) / 2;
     F(L, s) = min over 0 < j < L of j + F(L - j, s - 1) + F(j, s).

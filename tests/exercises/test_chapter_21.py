@@ -7,7 +7,7 @@ import torch
 from exercise_cases import Case, EveryExercise
 
 from dtlib.exercises import NotYet, check
-from dtlib.memory import checkpoint, revolve, uniform
+from dtlib.memory import Chain, best_schedule, checkpoint, revolve, uniform
 
 GB, MiB = 1e9, 2**20
 
@@ -269,6 +269,8 @@ CASES = {
              + [f"B{i}:{i + 1}" for i in reversed(range(layers))], "more than one layer has"),
             (lambda layers, slots: uniform(layers, 1).actions, "kept at once|more than"),
             (lambda layers, slots: revolve(layers, slots).actions, "library's own"),
+            (lambda layers, slots: str(best_schedule(
+                Chain.equal(layers, 1, 1000), slots + 1001).schedule), "library's own"),
             (lambda layers, slots: 5, "not iterable"),
         ],
     ),
