@@ -92,13 +92,13 @@ class OffloadLab(Widget):
 
         start = {name: _CHOICES[name][i] for name, i in self.spec["start"].items()}
         took = format_quantity(self.time(**start) / 1e3, "s", 3)
-        run = run_of(10, **start)
+        run = run_of(10, unit=1e-3, **start)
         drawing = inline_svg(
-            run.timeline("").draw(),
+            run.timeline("s").draw(),
             alt=f"Ten layers in {start['buffers']} buffers: transfers above, arithmetic below.",
         )
         state = f"{start['buffers']} buffers, transfers {start['ratio']} times the arithmetic"
-        caption = f"{as_sentence(self.spec['title'])} {state}: a layer takes {took}. Axis in ms."
+        caption = f"{as_sentence(self.spec['title'])} {state}: a layer takes {took}."
         return f"{drawing}\n<figcaption>{html.escape(caption)}</figcaption>"
 
 
@@ -110,20 +110,21 @@ def transfers(ratio: float, jitter: float, layers: int = _LAYERS) -> list[int]:
     return [mean + round(sign * jitter * mean) for sign in signs[:layers]]
 
 
-def run_of(layers: int, *, buffers: int, ratio: float, jitter: float, latency: int):
-    """The `OffloadRun` of so many layers, in ms."""
+def run_of(layers: int, *, buffers: int, ratio: float, jitter: float, latency: int, unit=1):
+    """The `OffloadRun` of so many layers; times in ms, or for `unit` 1e-3 in seconds."""
     from dtlib.memory import simulate_offload
 
-    fetch = transfers(ratio, jitter)[:layers]
-    return simulate_offload(layers, COMPUTING, fetch, latency=latency, lookahead=buffers - 1)
+    fetch = [time * unit for time in transfers(ratio, jitter)[:layers]]
+    return simulate_offload(
+        layers, COMPUTING * unit, fetch, latency=latency * unit, lookahead=buffers - 1
+    )
 
 
 @cache
 def _table() -> dict[tuple, tuple]:
     """For every state: ms of a layer in the long run; and when the first fetches and layers began.
 
-    With equal transfers the time is exact, over whole turns of the buffers: 840 is a multiple of
-    every number up to 8.
+    With equal transfers the time is exact, over whole turns of the buffers.
     """
     table = {}
     for state in product(*_CHOICES.values()):

@@ -126,7 +126,8 @@ def simulate_offload(
 
     def ask(j: int, now) -> None:
         asked[j] = now
-        began[j] = max(now, free["in"], returned[j - buffers] if j >= buffers else 0)
+        room = returned[j - buffers] if j >= buffers else 0
+        began[j] = max(now, free["in"], room)
         left[j] = free["in"] = began[j] + fetch[j]
         ready[j] = left[j] + latency
 

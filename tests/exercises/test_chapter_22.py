@@ -2,12 +2,13 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from exercise_cases import Case, EveryExercise
 
 from dtlib.exercises import NotYet, check
 from dtlib.exercises.chapter_22 import _fetches, _fewest
-from dtlib.memory import hiding_lookahead, simulate_offload, streamed
+from dtlib.memory import hiding_lookahead, simulate_offload, streamed, streamed_layer_time
 
 LAYER = (4.375 / 80, 0.025)
 SHARES = (100 / 185, 100 / 105, 100 / 101, 0.0)
@@ -45,6 +46,12 @@ def swap_without(*forgotten):
         return x.clone() if "place" in forgotten else x
 
     return swapped
+
+
+def swap_beside(store, x, use):
+    store.put("x", x).wait()
+    use(x)
+    return x.copy_(store.get("x").wait())
 
 
 def swap_by_hand(store, x, use):
@@ -164,6 +171,7 @@ CASES = {
             (lambda c, t, a, b: max(c, t + a), "free for others"),
             (lambda c, t, a, b: max(c, (c + t + a) / b), "outruns the lane"),
             (lambda c, t, a, b: 80, "the result"),
+            (lambda c, t, a, b: streamed_layer_time(c, t, a, b - 1), "library's own"),
         ],
     ),
     "ex-adam-on-the-host": Case(
@@ -217,6 +225,7 @@ CASES = {
             (swap_without("use"), "called 0 times"),
             (swap_without("other"), "given x itself"),
             (swap_without("place"), "in the memory in which it was"),
+            (swap_beside, "into x itself"),
             (swap_by_hand, "nothing was sent"),
         ],
     ),
@@ -291,6 +300,11 @@ def test_the_farthest_use_is_best_where_the_least_recent_one_is_worst():
     loop = [*range(5)] * 3
     assert _fewest(tuple(loop), 3) == _fetches(victim, loop, 3)
     assert _fetches(least_recently_here, loop, 3) == len(loop)
+
+
+def test_numbers_and_truth_values_of_numpy_are_answers_too():
+    check("ex-half-a-trillion", PLAN | {"b": np.bool_(False)})
+    check("ex-what-is-left-to-hide", (*SHARES[:3], np.int64(0)))
 
 
 def test_a_victim_that_knows_only_the_page_s_sequences_is_refused():
