@@ -50,6 +50,7 @@ class OffloadLab(Widget):
             "latency": ("latency", "s"),
         }
         shown = {"jitter": 1, "latency": 1e-3}
+        spoken = {"jitter": {"plain": "0 to 100 percent"}, "latency": {"plain": "0 to 200 ms"}}
         spec = {
             "title": title,
             "computing": COMPUTING,
@@ -64,6 +65,7 @@ class OffloadLab(Widget):
                     [value * shown.get(name, 1) for value in values],
                     start[name] * shown.get(name, 1),
                 )
+                | spoken.get(name, {})
                 for name, values in _CHOICES.items()
             ],
             "values": {name: list(values) for name, values in _CHOICES.items()},
