@@ -171,6 +171,8 @@ class StepLog:
                 travel.future.wait()
         since = {"bwd_done_ms": self._ms(self._gradient)}
         for travel in self._travels:
+            if travel.finished is None:
+                raise LogError(f"{travel.op} {travel.what} was launched, but never said to be done")
             times = {"launch_ms": self._ms(travel.launched), "done_ms": self._ms(travel.finished)}
             self.write(travel.op, **travel.what, bytes=travel.nbytes, **times, **since)
         step_ms = round(self.clock.ms(start, stop), 3)

@@ -115,3 +115,11 @@ def test_a_step_becomes_a_timeline():
     assert timeline.ranks == [0, 1]
     assert sum(span.kind == "communication" for span in timeline.of(0)) == 7
     assert timeline.exposed_communication(0) > 0
+
+
+def test_a_collective_that_nobody_said_to_be_done_is_named():
+    log = StepLog(0)
+    log.begin()
+    log.travel("all_reduce", 8, bucket=3)
+    with pytest.raises(LogError, match=r"all_reduce \{'bucket': 3\} was launched, but never"):
+        log.end(0.5)

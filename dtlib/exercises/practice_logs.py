@@ -1,7 +1,10 @@
 """Logs as the engines of the micro-lab write them, made up: for graders, and to be edited."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from random import Random
+
+from dtlib.step_log import of_step
 
 BUCKETS = (330_760, 264_192, 265_216, 263_680, 264_192, 265_216, 1_057_792)
 UNITS = {"root": 1_124_872, "layer.0": 793_088, "layer.1": 793_088}
@@ -68,6 +71,61 @@ def practice_logs(P: int = 2, steps: int = 3) -> dict[str, list[dict]]:
         "ddp": replica_log(steps=steps, P=P, rebuilt=False),
         "zero3": sharded_log(steps=steps, P=P),
         "torch-ddp": replica_log(steps=steps, P=P),
+    }
+
+
+def edited_logs() -> dict[str, tuple[list[dict], str]]:
+    """For each name a log of torch's wrapper, and the letters of the claims that it breaks."""
+
+    def edited(change: Callable | None, **options) -> list[dict]:
+        records = deepcopy(replica_log(**options))
+        if change is not None:
+            change(of_step(records, 2, 1), records)
+        return records
+
+    def late(lines, records):
+        lines[2]["launch_ms"] = lines[2]["bwd_done_ms"] + 0.1
+        lines[2]["done_ms"] = lines[2]["launch_ms"] + 0.5
+
+    def late_once(lines, records):
+        late(of_step(records, 4, 0), records)
+
+    def more(lines, records):
+        lines[0]["bytes"] += 4
+
+    def fewer(lines, records):
+        of_step(records, 0, 1)[0]["bytes"] -= 4
+
+    def moved(lines, records):
+        lines[0]["bytes"] += 4
+        of_step(records, 2, 0)[0]["bytes"] -= 4
+
+    def dropped(lines, records):
+        records.remove(lines[3])
+
+    def silent(lines, records):
+        for line in lines:
+            records.remove(line)
+
+    def once(lines, records):
+        for record in [r for r in records if r["op"] == "all_reduce" and r["step"] > 0]:
+            if record["bucket"] < len(BUCKETS) - 1:
+                records.remove(record)
+            else:
+                record["bytes"] = sum(BUCKETS)
+
+    return {
+        "an honest log": (edited(None), ""),
+        "an honest log of four ranks": (edited(None, P=4, steps=5, seed=3), ""),
+        "a log whose first step has all buckets": (edited(None, rebuilt=False), "a"),
+        "a log whose buckets are never rebuilt": (edited(once), "a"),
+        "a log in which a bucket sets out late": (edited(late), "b"),
+        "a log of five steps in which a bucket sets out late": (edited(late_once, steps=5), "b"),
+        "a log with 4 bytes more in one bucket": (edited(more), "c"),
+        "a log with 4 bytes fewer in its first step": (edited(fewer), "c"),
+        "a log in which one rank has the 4 bytes that another lacks": (edited(moved), "c"),
+        "a log that lacks a bucket": (edited(dropped), "ac"),
+        "a log in which a rank sends nothing in one step": (edited(silent), "ac"),
     }
 
 

@@ -9,8 +9,11 @@ c. the bytes of a step are those of the gradients: nothing twice, nothing forgot
 d. each unit is gathered, gathered again and scattered: 1.5 times what data parallelism sends;
 e. a rank keeps 1/P of the weights, the gradients and the optimizer's numbers;
 f. the losses of all engines are the same.
+
+Before all: a log is whole, and of the engine whose name it bears (`check_whole`).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 from dtlib.step_log import COLLECTIVES, check_record, of_step
@@ -38,7 +41,7 @@ def check_claims(logs: Mapping[str, list[dict]], predicted: Sequence[int]) -> di
         for number, record in enumerate(records, start=1):
             check_record(record, f"{name}, record {number}")
     sharded = [name for name in ("zero3", "fsdp") if name in logs]
-    return {
+    seen = {
         "a": check_rebuilt(logs["torch-ddp"], predicted),
         "b": " ".join(check_overlap(name, logs[name]) for name in ("torch-ddp", "ddp")),
         "c": " ".join(check_bytes(name, logs[name]) for name in ("torch-ddp", "ddp")),
@@ -46,6 +49,36 @@ def check_claims(logs: Mapping[str, list[dict]], predicted: Sequence[int]) -> di
         "e": " ".join(check_parts(name, logs[name], logs["ddp"]) for name in sharded),
         "f": check_losses(logs),
     }
+    counts = {name: check_whole(name, records) for name, records in logs.items()}
+    for name, steps in counts.items():
+        if steps != counts["ddp"]:
+            raise ClaimError(f"{name} has {steps} steps, but ddp has {counts['ddp']}")
+    return seen
+
+
+def check_whole(name: str, records: list[dict]) -> int:
+    """Every rank's log has every step and says one thing about each; returns how many steps.
+
+    Raises ClaimError also for the log of another engine.
+    """
+    world = _only(name, records, "run")["world"]
+    steps = sum(r["op"] == "step" and r["rank"] == 0 for r in records)
+    for rank in range(world):
+        own = [r for r in records if r["rank"] == rank]
+        engine = _only(name, own, "run")["engine"]
+        if engine != name:
+            raise ClaimError(f"the log that is called {name} was written by {engine}")
+        _only(f"{name}, rank {rank}", own, "mem")
+        ends = {r["step"]: r["bwd_done_ms"] for r in own if r["op"] == "step"}
+        if sorted(ends) != list(range(steps)):
+            raise ClaimError(f"{name}, rank {rank}: the log does not have each of {steps} steps")
+        for line in own:
+            if line["op"] in COLLECTIVES and line["bwd_done_ms"] != ends.get(line["step"]):
+                raise ClaimError(
+                    f"{name}, rank {rank}, step {line['step']}: a line of {line['op']} has another "
+                    "bwd_done_ms than the step"
+                )
+    return steps
 
 
 def check_rebuilt(records: list[dict], predicted: Sequence[int]) -> str:
@@ -116,12 +149,18 @@ def check_gathers(name: str, records: list[dict]) -> str:
         ratio = sum(line["bytes"] for line in lines) / (2 * 4 * params)
         if not 1.5 <= ratio <= 1.5 * (1 + FILLED):
             raise ClaimError(f"{where}: {ratio:.3f} times the volume of data parallelism, not 1.5")
+        if len({(line["unit"], line["bytes"]) for line in lines}) > len({n["unit"] for n in lines}):
+            raise ClaimError(f"{where}: a unit is not gathered and scattered whole")
     return f"{name}: gather, gather, scatter for each unit; {ratio:.2f} times the volume of ddp."
 
 
 def check_parts(name: str, records: list[dict], replicas: list[dict]) -> str:
     """Claim e: what a rank keeps, against what a replica keeps."""
     whole, P = _only("ddp", replicas, "mem"), _only(name, records, "run")["world"]
+    params = _only("ddp", replicas, "run")["params"]
+    for what, numbers in [("params", params), ("grads", params), ("opt", 2 * params)]:
+        if whole[what] != numbers:
+            raise ClaimError(f"e: ddp keeps {whole[what]:,} numbers of {what}, not {numbers:,}")
     for record in (r for r in records if r["op"] == "mem"):
         for what in ("params", "grads", "opt"):
             if abs(record[what] * P - whole[what]) > FILLED * whole[what]:
@@ -160,7 +199,11 @@ def _curve(name: str, records: list[dict]) -> list[float]:
         if record["op"] == "step":
             steps.setdefault(record["step"], []).append(record["loss"])
     world = _only(name, records, "run")["world"]
+    if not steps:
+        raise ClaimError(f"f: the log of {name} has no losses")
     for step, losses in steps.items():
+        if not all(map(math.isfinite, losses)):
+            raise ClaimError(f"f: {name}, step {step} has a loss that is no number")
         if len(losses) != world:
             raise ClaimError(f"f: {name}, step {step} has {len(losses)} losses of {world} ranks")
     return [sum(steps[step]) / world for step in sorted(steps)]

@@ -3,8 +3,10 @@
 from copy import deepcopy
 
 import pytest
+import torch
 import torch.distributed as dist
 from exercise_cases import Case, EveryExercise
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from dtlib.exercises.lab_micro_lab import BASE, MINI
 from dtlib.exercises.practice_logs import BUCKETS, practice_logs, replica_log
@@ -46,6 +48,12 @@ def looking_ahead(sizes, limits):
         else:
             buckets.append(size)
     return buckets
+
+
+def by_torchs_function(sizes, limits):
+    tensors = [torch.empty(size // 4, device="meta") for size in sizes]
+    groups, _ = dist._compute_bucket_assignment_by_size(tensors, limits)
+    return [sum(sizes[i] for i in group) for group in groups]
 
 
 def without_the_last(sizes, limits):
@@ -147,6 +155,52 @@ def never_done(state, bucket):
     return work.get_future().then(lambda future: future.value()[0])
 
 
+def dividing_by_two(state, bucket):
+    log, group = state
+    buffer = bucket.buffer().div_(2)
+    travel = log.travel("all_reduce", buffer.nbytes, bucket=bucket.index())
+    work = dist.all_reduce(buffer, group=group, async_op=True)
+
+    def finish(future):
+        travel.done()
+        return future.value()[0]
+
+    return work.get_future().then(finish)
+
+
+def waiting_for_the_future(state, bucket):
+    log, group = state
+    buffer = bucket.buffer().div_(dist.get_world_size(group))
+    travel = log.travel("all_reduce", buffer.nbytes, bucket=bucket.index())
+    future = dist.all_reduce(buffer, group=group, async_op=True).get_future()
+    future.wait()
+    travel.done()
+    return future.then(lambda future: future.value()[0])
+
+
+def following(state, bucket):
+    log, group = state
+    mean = bucket.buffer() / dist.get_world_size(group)
+    travel = log.travel("all_reduce", mean.nbytes, bucket=bucket.index())
+    work = travel.follow(dist.all_reduce(mean, group=group, async_op=True))
+    return work.get_future().then(lambda future: future.value()[0])
+
+
+def imported_hook(state, bucket):
+    return logging_hook(state, bucket)
+
+
+def torchs_hook(state, bucket):
+    log, group = state
+    travel = log.travel("all_reduce", bucket.buffer().nbytes, bucket=bucket.index())
+
+    def finish(future):
+        travel.done()
+        return future.value()
+
+    return allreduce_hook(group, bucket).then(finish)
+
+
 def library_hook(state, bucket):
     from dtlib.memory.logged_engines import logging_hook
 
@@ -194,8 +248,9 @@ def audit(records, params, count, ranks=None, steps=None, first=True):
     broken = set()
     groups = {}
     for record in records:
-        if record["op"] == "all_reduce":
-            groups.setdefault((record["rank"], record["step"]), []).append(record)
+        if record["step"] >= 0:
+            lines = groups.setdefault((record["rank"], record["step"]), [])
+            lines += [record] * (record["op"] == "all_reduce")
     for (rank, step), lines in groups.items():
         if (ranks is not None and rank not in ranks) or (steps is not None and step not in steps):
             continue
@@ -206,6 +261,24 @@ def audit(records, params, count, ranks=None, steps=None, first=True):
         if sum(line["bytes"] for line in lines) != 4 * params:
             broken.add("c")
     return broken
+
+
+def audit_sums(records, params, count):
+    """The bytes of all ranks of a step together."""
+    ranks = {record["rank"] for record in records}
+    totals = {}
+    for record in records:
+        if record["op"] == "all_reduce":
+            totals[record["step"]] = totals.get(record["step"], 0) + record["bytes"]
+    broken = audit(records, params, count) - {"c"}
+    wrong = any(total != 4 * params * len(ranks) for total in totals.values())
+    return broken | ({"c"} if wrong else set())
+
+
+def audit_of_lines(records, params, count):
+    """Sees only steps in which something was sent."""
+    sent = {(r["rank"], r["step"]) for r in records if r["op"] == "all_reduce"}
+    return audit([r for r in records if (r["rank"], r["step"]) in sent], params, count)
 
 
 def last_end(ready, sizes, alpha, beta):
@@ -219,8 +292,17 @@ def with_library(ready, sizes, alpha, beta):
     return overlapped_steps(ready, [alpha + n / beta for n in sizes])[-1]
 
 
+def own_logs(steps):
+    """Logs that are not those of the checks, record for record."""
+    logs = deepcopy(practice_logs(steps=steps))
+    for records in logs.values():
+        for record in records:
+            record["t"] += 0.002
+    return logs
+
+
 def edited(engine, change):
-    logs = deepcopy(practice_logs(steps=6))
+    logs = deepcopy(own_logs(steps=6))
     change(logs[engine])
     return logs
 
@@ -241,8 +323,51 @@ def with_a_string(records):
     records[4]["bytes"] = "many"
 
 
+def with_its_own_end(records):
+    for record in records:
+        if (record["op"], record["step"], record.get("bucket")) == ("all_reduce", 3, 2):
+            for moment in ("launch_ms", "done_ms", "bwd_done_ms"):
+                record[moment] += 100.0
+
+
+def without_a_rank_s_memory(records):
+    records.remove(next(r for r in records if r["op"] == "mem" and r["rank"] == 1))
+
+
+def with_no_loss(records):
+    next(r for r in records if r["op"] == "step" and r["step"] == 4)["loss"] = float("nan")
+
+
+def without_losses(records):
+    records[:] = [r for r in records if r["op"] != "step"]
+
+
+def with_half_a_model(records):
+    for record in (r for r in records if r["op"] == "mem"):
+        record |= {what: record[what] // 2 for what in ("params", "grads", "opt")}
+
+
+def with_moved_gathers(records):
+    first, second = [r for r in records if r["op"] == "all_gather" and r["step"] == 3][:2]
+    first["bytes"], second["bytes"] = first["bytes"] + 4, second["bytes"] - 4
+
+
+def with_fewer_steps(records):
+    records[:] = [r for r in records if r["step"] < 5]
+
+
+def of_another(name, engine):
+    logs = own_logs(steps=6)
+    return {**logs, name: logs[engine]}
+
+
+def without_step_3():
+    logs = own_logs(steps=6)
+    return {name: [r for r in records if r["step"] != 3] for name, records in logs.items()}
+
+
 def without(name):
-    return {k: v for k, v in practice_logs(steps=6).items() if k != name}
+    return {k: v for k, v in own_logs(steps=6).items() if k != name}
 
 
 CASES = {
@@ -265,6 +390,7 @@ CASES = {
     "ex-micro-buckets": Case(
         solution=bucket_bytes,
         wrong=[
+            (by_torchs_function, "torch's own function"),
             (looking_ahead, "torch does not look ahead"),
             (without_the_last, "some gradients are in no bucket|two buckets"),
             (lambda sizes, limits: bucket_bytes(sizes, limits[:1]), "one limit for all"),
@@ -279,7 +405,7 @@ CASES = {
     ),
     "ex-micro-hook": Case(
         solution=my_hook,
-        also_right=[dividing_afterwards],
+        also_right=[dividing_afterwards, following],
         wrong=[
             (summing, "but wrong ones: is it a mean, and once"),
             (keeping_to_itself, "their gradients were not averaged"),
@@ -287,10 +413,14 @@ CASES = {
             (silent, "the log has no line about it"),
             (counting_numbers, "in step 0 a line has another bytes"),
             (always_bucket_0, "in step 1 a line has another bucket"),
-            (never_done, "on the ranks: .*(NoneType|unsupported)"),
+            (never_done, "on the ranks: .*bucket.* was launched, but never said to be done"),
+            (dividing_by_two, "a group of one rank gets no mean"),
+            (waiting_for_the_future, "it waits for the sum"),
+            (imported_hook, "the library's own logging_hook: write the lines"),
+            (torchs_hook, "the library's own allreduce_hook: write the lines"),
             (other_names, "looks the arguments up by their names"),
             (logging_hook, "a library's own hook: write yours"),
-            (library_hook, "the library's own hook: write the lines"),
+            (library_hook, "the library's own logging_hook: write the lines"),
         ],
     ),
     "ex-micro-exposed": Case(
@@ -325,6 +455,10 @@ CASES = {
             (lambda r, p, c: audit(r, p, c, steps=[0, 1]), "sets out late: .* claim b"),
             (lambda r, p, c: audit(r, p, c, first=False), "an honest log: claim a holds, but"),
             (lambda r, p, c: audit(r, 4 * p, c), "an honest log: claim c holds"),
+            (lambda r, p, c: audit(r, p, c, ranks=[1]), "five steps .* claim b is broken"),
+            (lambda r, p, c: audit(r, p, c, steps=[0, 1, 2]), "five steps .* claim b"),
+            (audit_sums, "that another lacks: .* claim c"),
+            (audit_of_lines, "sends nothing in one step: .* claim a"),
             (lambda r, p, c: set(), "all buckets: you do not see that claim a"),
             (lambda r, p, c: {"a", "d"}, "letters of a, b, c; got d"),
             (lambda r, p, c: 3, "return the letters"),
@@ -343,7 +477,7 @@ CASES = {
         ],
     ),
     "ex-micro-logs": Case(
-        solution=practice_logs(steps=6),
+        solution=own_logs(steps=6),
         wrong=[
             (without("zero3"), "there is no log of zero3"),
             (edited("torch-ddp", without_a_bucket), "a: torch-ddp, rank 0, step 3 has 6 buckets"),
@@ -351,8 +485,19 @@ CASES = {
             (edited("zero3", without_a_gather), "d: zero3, rank 0, step 2"),
             (edited("zero3", with_another_loss), "f: in step 4 the loss of zero3"),
             (edited("ddp", with_a_string), "ddp, record 5: bytes of all_reduce is 'many'"),
-            (practice_logs(steps=3), "3 steps are too few"),
-            (practice_logs(steps=6)["ddp"], "pass the dict of your logs"),
+            (practice_logs(steps=6), "made up for the checks"),
+            (of_another("ddp", "torch-ddp"), "is called ddp was written by torch-ddp"),
+            (of_another("fsdp", "zero3"), "is called fsdp was written by zero3"),
+            (edited("torch-ddp", with_its_own_end), "another bwd_done_ms than the step"),
+            (edited("zero3", without_a_rank_s_memory), "zero3, rank 1 has no line 'mem'"),
+            (edited("zero3", with_no_loss), "step 4 has a loss that is no number"),
+            (edited("zero3", without_losses), "the log of zero3 has no losses"),
+            (edited("ddp", with_half_a_model), "e: ddp keeps .* numbers of params, not"),
+            (edited("zero3", with_moved_gathers), "a unit is not gathered and scattered whole"),
+            (edited("zero3", with_fewer_steps), "zero3 has 5 steps, but ddp has 6"),
+            (without_step_3(), "does not have each of 5 steps"),
+            (own_logs(steps=3), "3 steps are too few"),
+            (own_logs(steps=6)["ddp"], "pass the dict of your logs"),
         ],
     ),
 }

@@ -106,7 +106,58 @@ def a_rank_is_missing(logs):
     logs["ddp"] = [r for r in logs["ddp"] if r["op"] != "step" or r["rank"] == 0]
 
 
+def another_engine(logs):
+    logs["ddp"] = copy.deepcopy(logs["torch-ddp"])
+
+
+def an_end_of_its_own(logs):
+    for moment in ("launch_ms", "done_ms", "bwd_done_ms"):
+        lines(logs, "torch-ddp", "all_reduce")[3][moment] += 100.0
+
+
+def a_loss_that_is_no_number(logs):
+    lines(logs, "zero3", "step", step=2)[0]["loss"] = float("nan")
+
+
+def no_losses(logs):
+    logs["zero3"] = [r for r in logs["zero3"] if r["op"] != "step"]
+
+
+def a_step_less(logs):
+    logs["zero3"] = [r for r in logs["zero3"] if r["step"] < 2]
+
+
+def a_step_erased_everywhere(logs):
+    for name, records in logs.items():
+        logs[name] = [r for r in records if r["step"] != 1]
+
+
+def memory_of_one_rank(logs):
+    logs["zero3"].remove(lines(logs, "zero3", "mem", step=0, rank=1)[0])
+
+
+def half_a_replica(logs):
+    lines(logs, "ddp", "mem", step=0)[0]["opt"] //= 2
+
+
+def a_gather_of_other_bytes(logs):
+    first, second = lines(logs, "zero3", "all_gather")[:2]
+    first["bytes"], second["bytes"] = first["bytes"] + 4, second["bytes"] - 4
+
+
 EDITS = [
+    (another_engine, "the log that is called ddp was written by torch-ddp"),
+    (an_end_of_its_own, "torch-ddp, rank 0, step 1: a line of all_reduce has another bwd_done_ms"),
+    (a_loss_that_is_no_number, "f: zero3, step 2 has a loss that is no number"),
+    (no_losses, "f: the log of zero3 has no losses"),
+    (a_step_less, "zero3 has 2 steps, but ddp has 3"),
+    (a_step_erased_everywhere, "single, rank 0: the log does not have each of 2 steps"),
+    (memory_of_one_rank, "the log of zero3, rank 1 has no line 'mem'"),
+    (half_a_replica, "e: ddp keeps 677,762 numbers of opt, not 1,355,524"),
+    (
+        a_gather_of_other_bytes,
+        "d: zero3, rank 0, step 1: a unit is not gathered and scattered whole",
+    ),
     (rebuilt_at_once, "a: torch-ddp, rank 0, step 0 has 7 buckets, but 1 were predicted"),
     (never_rebuilt, "a: torch-ddp, rank 0, step 1 has buckets of other sizes"),
     (one_bucket_dropped, "a: torch-ddp, rank 0, step 1 has 6 buckets, but 7"),

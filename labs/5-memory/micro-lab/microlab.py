@@ -119,11 +119,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=32, help="sentences of all ranks in a step")
     parser.add_argument("--world", type=int, default=2, help="processes, if torchrun starts none")
-    parser.add_argument("--logs", type=Path, default=Path("logs"))
+    parser.add_argument("--folder", type=Path, default=Path("logs"), help="where the logs go")
     parser.add_argument("--timeout", type=float, default=60, help="seconds until a run is stopped")
     chosen = parser.parse_args()
+    for name in ("steps", "batch", "world", "timeout", "bucket_mb"):
+        if (value := getattr(chosen, name)) is not None and value <= 0:
+            parser.error(f"--{name.replace('_', '-')} {value}: must be positive")
     options = {key: getattr(chosen, key) for key in ("size", "data", "steps", "batch")}
-    options |= {"bucket_mb": chosen.bucket_mb, "folder": chosen.logs.absolute()}
+    options |= {"bucket_mb": chosen.bucket_mb, "folder": chosen.folder.absolute()}
     start = time.perf_counter()
     world = None if "RANK" in os.environ else chosen.world
     with launch(world, timeout=chosen.timeout) as ranks:
@@ -131,7 +134,7 @@ def main() -> None:
             one_engine(ranks, chosen.engine, options)
         else:
             whole_run(ranks, options)
-    say(f"{time.perf_counter() - start:.0f} s in all; the logs are in {chosen.logs}/")
+    say(f"{time.perf_counter() - start:.0f} s in all; the logs are in {chosen.folder}/")
 
 
 if __name__ == "__main__":
