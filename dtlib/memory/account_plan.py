@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dtlib.foundations.hardware import GPU
-from dtlib.foundations.require import is_number, require, require_count
+from dtlib.foundations.require import is_number, require, require_count, require_type
 from dtlib.foundations.transformer import TransformerSpec
 from dtlib.memory.account_allocator import AllocatorModel
 from dtlib.memory.account_layers import Policy, check_layers, layer_kinds
@@ -98,6 +98,7 @@ def check_plan(plan: MemoryPlan) -> None:
     require_count(owner, 0, place=plan.place)
     require(plan.place < plan.pp, owner, "place", plan.place, f"below {plan.pp}, the stages")
     check_stage(owner, plan.stage)
+    require_type(owner, bool, sequence_parallel=plan.sequence_parallel, flash=plan.flash)
     check_layers(
         plan.spec, plan.seq, plan.micro_batch, plan.tp, plan.cp, plan.sequence_parallel,
         plan.recompute, plan.segment,

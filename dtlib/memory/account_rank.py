@@ -131,6 +131,7 @@ def rank_memory(
         (GPU, {} if gpu is None else {"gpu": gpu}),
     ):
         require_type("rank_memory", kind, **given)
+    require_count("rank_memory", tp=tp)
     sequence_parallel = tp > 1 if sequence_parallel is None else sequence_parallel
     plan = MemoryPlan(
         spec, seq, micro_batch, micro_batches, tp, pp, dp, cp, ep, place, stage, interleave,

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import nn
 
+from dtlib.foundations.require import require_count, require_positive, require_type
 from dtlib.memory.offload_activations import OffloadedActivations
 from dtlib.memory.offload_parameters import OffloadedParameters
 from dtlib.memory.offload_store import Store
@@ -64,8 +65,11 @@ class OffloadedOptimizer:
         lookahead: int = 1,
         master: bool = False,
     ):
-        if lookahead < 0:
-            raise ValueError(f"lookahead = {lookahead}; 0 or more units can be fetched ahead")
+        require_type("OffloadedOptimizer", torch.optim.Optimizer, optimizer=optimizer)
+        require_type("OffloadedOptimizer", Store, store=store)
+        require_count("OffloadedOptimizer", 0, lookahead=lookahead)
+        if bucket_bytes is not None:
+            require_positive("OffloadedOptimizer", bucket_bytes=bucket_bytes)
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError("LBFGS sees all parameters as one vector; its state cannot be parted")
         self.optimizer, self.store = optimizer, store
@@ -222,10 +226,6 @@ def travels(value) -> bool:
 
 def _buckets(parameters: list[nn.Parameter], bucket_bytes: int | None) -> Iterator[list]:
     """Neighbours of one device, at most so many bytes in a bucket, or one parameter."""
-    if bucket_bytes is not None and bucket_bytes <= 0:
-        raise ValueError(
-            f"bucket_bytes = {bucket_bytes}; a bucket needs a positive number of bytes"
-        )
     bucket: list[nn.Parameter] = []
     for parameter in parameters:
         filled = sum(p.nbytes for p in bucket) + parameter.nbytes

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from dtlib.foundations.require import require_count, require_type
 from dtlib.memory.offload_store import Store, Transfer, bytes_of
 
 
@@ -48,10 +49,11 @@ class OffloadedActivations:
         in_flight: int = 2,
         least_bytes: int = 1,
     ):
-        if lookahead < 0:
-            raise ValueError(f"lookahead = {lookahead}; 0 or more tensors can be fetched ahead")
-        if in_flight < 1:
-            raise ValueError(f"in_flight = {in_flight}; at least 1 tensor must be on its way out")
+        owner = "OffloadedActivations"
+        require_type(owner, Store, store=store)
+        require_type(owner, nn.Module, module=module)
+        require_count(owner, 0, lookahead=lookahead, least_bytes=least_bytes)
+        require_count(owner, in_flight=in_flight)
         self.store, self.module = store, module
         self.lookahead, self.in_flight, self.least_bytes = lookahead, in_flight, least_bytes
         self.sent = self.waiting = self.peak = 0

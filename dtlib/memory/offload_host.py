@@ -48,7 +48,8 @@ class ThrottledStore(HostStore):
     """
 
     def __init__(self, bandwidth: float, latency: float = 0.0, **options):
-        if not bandwidth > 0 or not latency >= 0:
+        numbers = isinstance(bandwidth, int | float) and isinstance(latency, int | float)
+        if not numbers or not bandwidth > 0 or not latency >= 0:
             raise ValueError(
                 f"bandwidth = {bandwidth}, latency = {latency}; needs a positive number of bytes/s "
                 "and no negative number of seconds"

@@ -7,12 +7,13 @@ The nouns:
   device or on their way; no other layer is. It moves forward with the forward pass, and back.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import nn
 
+from dtlib.foundations.require import require_count, require_type
 from dtlib.memory.offload_store import Store, StoreError, Transfer
 from dtlib.memory.offload_stream import placed, places
 from dtlib.memory.recompute import running_pieces
@@ -46,8 +47,9 @@ class OffloadedParameters:
     """
 
     def __init__(self, layers: Sequence[nn.Module], store: Store, *, lookahead: int = 1):
-        if lookahead < 0:
-            raise ValueError(f"lookahead = {lookahead}; 0 or more layers can be fetched ahead")
+        require_type("OffloadedParameters", Iterable, layers=layers)
+        require_type("OffloadedParameters", Store, store=store)
+        require_count("OffloadedParameters", 0, lookahead=lookahead)
         _check_layers(layers)
         self.store, self.lookahead = store, lookahead
         self.here = self.peak = 0
@@ -215,6 +217,7 @@ def _check_layers(layers: Sequence[nn.Module]) -> None:
         raise ValueError("there is no layer to offload")
     owner: dict[nn.Parameter, int] = {}
     for i, layer in enumerate(layers):
+        require_type("OffloadedParameters", nn.Module, **{f"layer {i}": layer})
         if not any(True for _ in layer.parameters()):
             raise ValueError(f"layer {i} ({type(layer).__name__}) has no weights")
         for name, parameter in layer.named_parameters():

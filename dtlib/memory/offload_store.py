@@ -70,7 +70,7 @@ class Store:
     """
 
     def __init__(self, *, capacity: float = float("inf"), duplex: bool = True, record=False):
-        if not capacity > 0:
+        if not (isinstance(capacity, int | float) and capacity > 0):
             raise ValueError(f"capacity = {capacity}; a store must hold a positive number of bytes")
         self.capacity, self.record = capacity, record
         self.sent = self.received = self.held = self.peak = 0
@@ -132,6 +132,8 @@ class Store:
             shape, dtype, device = self._shapes[key]
             if into is None:
                 into = torch.empty(shape, dtype=dtype, device=device)
+            elif not isinstance(into, torch.Tensor):
+                raise TypeError(f"{key!r}: the target is a {type(into).__name__}, not a tensor")
             elif (into.shape, into.dtype) != (shape, dtype) or not into.is_contiguous():
                 raise ValueError(
                     f"{key!r} is {dtype} of shape {tuple(shape)}; the target is {into.dtype} of "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from dtlib.foundations.require import require_count, require_type
 from dtlib.memory.offload_store import Store, Transfer
 from dtlib.timeline import Recorder, Timeline
 
@@ -39,8 +40,8 @@ def streamed(
     ...     store.get("b").wait(), store.received
     (tensor([1., 1.]), 32)
     """
-    if lookahead < 0:
-        raise ValueError(f"lookahead = {lookahead}; 0 or more tensors can be fetched ahead")
+    require_type("streamed", Store, store=store)
+    require_count("streamed", 0, lookahead=lookahead)
     keys = list(keys)
     buffers = Buffers(store, keys, lookahead + 1 + back)
     fetched: dict[int, Transfer] = {}
@@ -108,13 +109,15 @@ def measure_offload(
     or one for each layer; `computing`, seconds of arithmetic, for which the device is taken to be
     busy; `lookahead`; `before`, called when all layers are in the store, where they stay for the
     next measurement. Returns a Timeline of the lane and of the arithmetic. Raises ValueError for a
-    store that does not record, and for sizes that are not one for each layer.
+    store that does not record, no layer, and for sizes that are not one for each layer.
     """
     if not store.record:
         raise ValueError("the store keeps no record; make it with record=True")
+    require_count("measure_offload", layers=layers)
     sizes = [layer_bytes] * layers if isinstance(layer_bytes, int) else list(layer_bytes)
     if len(sizes) != layers:
         raise ValueError(f"layer_bytes has {len(sizes)} sizes for {layers} layers")
+    require_count("measure_offload", 0, **{f"bytes of layer {i}": n for i, n in enumerate(sizes)})
     keys = [f"layer {i}" for i in range(layers)]
     there = set(store.keys())
     sent = [

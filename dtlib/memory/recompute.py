@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
-from dtlib.foundations.require import require
+from dtlib.foundations.require import require, require_type
 from dtlib.memory.recompute_schedule import (
     Action,
     RecomputeError,
@@ -62,6 +62,8 @@ def recompute_chain(
     tensor(True)
     """
     owner = "recompute_chain"
+    require_type(owner, RecomputeSchedule, schedule=schedule)
+    require_type(owner, torch.Tensor, x=x)
     allowed = f"{schedule.layers}, as of {schedule.name!r}"
     require(len(layers) == schedule.layers, owner, "the number of layers", len(layers), allowed)
     for argument in arguments:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from dtlib.foundations.require import require_count
+from dtlib.foundations.require import require_count, require_type
 from dtlib.memory.recompute_schedule import (
     RecomputeSchedule,
     keep_all,
@@ -56,6 +56,7 @@ def best_schedule(chain: Chain, budget: int) -> Plan | None:
     144 4
     48 7
     """
+    require_type("best_schedule", Chain, chain=chain)
     require_count("best_schedule", 0, budget=budget)
     layers = chain.layers
     work_before = [sum(layer.flops for layer in layers[:i]) for i in range(len(layers) + 1)]
@@ -124,12 +125,13 @@ def pareto_front(chain: Chain, budgets: Iterable[int] | int = 32) -> list[Plan]:
     >>> [(plan.peak_bytes, plan.extra_flops) for plan in front][-3:]
     [(206, 2), (240, 1), (272, 0)]
     """
+    require_type("pareto_front", Chain, chain=chain)
     count = len(chain.layers)
     known = [keep_all(count)]
     known += [uniform(count, k) for k in range(1, count + 1)]
     known += [revolve(count, slots) for slots in range(1, count + 1)]
     plans = [Plan.of(schedule, chain) for schedule in known]
-    if isinstance(budgets, int):
+    if not isinstance(budgets, Iterable):
         require_count("pareto_front", budgets=budgets)
         low, high = min(p.peak_bytes for p in plans), chain.kept_bytes
         budgets = [low + (high - low) * n // budgets for n in range(budgets + 1)]

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import CheckpointPolicy
 
-from dtlib.foundations.require import require
+from dtlib.foundations.require import require, require_type
 from dtlib.memory.recompute import (
     FirstRun,
     Slot,
@@ -71,6 +71,7 @@ def checkpoint_policy(policy: str | Mapping[str, str] | Iterable[str]) -> Policy
     if isinstance(policy, str):
         require(policy in NAMED, owner, "policy", policy, f"a dict, a list or one of {list(NAMED)}")
         policy = NAMED[policy]
+    require_type(owner, Iterable, policy=policy)
     ways = dict(policy) if isinstance(policy, Mapping) else dict.fromkeys(policy, "save")
     for name, way in ways.items():
         known = isinstance(name, str) and name.isidentifier() and hasattr(torch.ops.aten, name)
@@ -111,6 +112,8 @@ def checkpoint(
     >>> linear.bias.grad
     tensor([2., 2., 2.])
     """
+    if policy is not None:
+        require_type("checkpoint", Policy, policy=policy)
     if not torch.is_grad_enabled():
         return function(*arguments)
     piece = _Piece(function, arguments, policy, preserve_rng)

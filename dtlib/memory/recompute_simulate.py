@@ -7,7 +7,7 @@ the running state itself, nor gradients. A state that a slot and a tape hold is 
 
 from dataclasses import dataclass
 
-from dtlib.foundations.require import require, require_count
+from dtlib.foundations.require import is_number, require, require_count, require_type
 from dtlib.memory.recompute_schedule import RecomputeSchedule, check_recompute
 
 
@@ -27,6 +27,12 @@ class LayerCost:
     keeps_output: bool = False
     workspace_bytes: int = 0
 
+    def __post_init__(self):
+        for name in ("state_bytes", "interior_bytes", "flops", "workspace_bytes"):
+            value = getattr(self, name)
+            good = is_number(value) and value >= 0
+            require(good, "LayerCost", name, value, "a number of at least 0")
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -39,6 +45,9 @@ class Chain:
 
     layers: tuple[LayerCost, ...]
     output_bytes: int = 0
+
+    def __post_init__(self):
+        require(len(self.layers) > 0, "Chain", "layers", self.layers, "at least one LayerCost")
 
     @classmethod
     def equal(cls, layers: int, state_bytes=1, interior_bytes=0, flops=1) -> "Chain":
@@ -101,7 +110,9 @@ def simulate_recompute(schedule: RecomputeSchedule, chain: Chain | None = None) 
     >>> cost.peak_bytes, cost.peak_slots, cost.extra_forwards
     (106, 2, 6)
     """
-    chain = chain or Chain.equal(schedule.layers)
+    require_type("simulate_recompute", RecomputeSchedule, schedule=schedule)
+    chain = Chain.equal(schedule.layers) if chain is None else chain
+    require_type("simulate_recompute", Chain, chain=chain)
     found = len(chain.layers)
     require(
         found == schedule.layers,

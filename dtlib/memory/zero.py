@@ -14,10 +14,12 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from dtlib.foundations.require import require_positive
 from dtlib.foundations.units import MiB
 from dtlib.memory.zero_flat import (
     Flat,
     Reductions,
+    check_dtypes,
     clip_gradients,
     load_whole_state,
     of_one_kind,
@@ -60,9 +62,11 @@ class ShardedOptimizer:
         check: bool = True,
         **defaults,
     ):
-        if stage not in (1, 2):
+        if stage not in (1, 2) or isinstance(stage, bool):
             raise ValueError(f"stage = {stage!r}; allowed are 1 and 2 (3 is FullySharded)")
         _, P = ranks_of(group)
+        require_positive("ShardedOptimizer", bucket_bytes=bucket_bytes)
+        check_dtypes("ShardedOptimizer", master_dtype=master_dtype)
         if check:
             check_elementwise(lambda tensors: optimizer_class(tensors, **defaults))
         groups = _parameter_groups(parameters)
@@ -160,7 +164,12 @@ class ShardedOptimizer:
 
 def _parameter_groups(parameters) -> list[dict]:
     """As torch's optimizers read their first argument: parameters, or dicts of them."""
+    if not isinstance(parameters, Iterable):
+        kind = type(parameters).__name__
+        raise TypeError(f"parameters: a {kind}, but must be a list of them (module.parameters())")
     listed = list(parameters)
+    if any("params" not in group for group in listed if isinstance(group, dict)):
+        raise ValueError("parameters: a group lacks its 'params'")
     groups = listed if listed and isinstance(listed[0], dict) else [{"params": listed}]
     groups = [{**group, "params": list(group["params"])} for group in groups]
     every = [parameter for group in groups for parameter in group["params"]]
@@ -178,8 +187,6 @@ def _buckets(parameters: list[nn.Parameter], size: int) -> list[list[nn.Paramete
 
     Gradients get ready from the last to the first. A large parameter has a list of its own.
     """
-    if size <= 0:
-        raise ValueError(f"bucket_bytes = {size}; a bucket needs a positive number of bytes")
     buckets = []
     for same in of_one_kind(p for p in reversed(parameters) if p.requires_grad):
         filled = size

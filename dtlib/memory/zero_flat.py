@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from dtlib.foundations.require import require
 from dtlib.parallelism.messages import ranks_of
 from dtlib.runtime.names import all_gather_single, reduce_scatter_single
 
@@ -26,11 +27,16 @@ class Flat:
     master copy in 32 bits beside 16-bit weights) or is kept ``apart``, so that the whole can go.
     Arguments: `parameters`, at least one, of one dtype and device; `group`; `dtype` of the whole;
     `own_dtype` of the part, each as the parameters are where it is not given.
+    Raises ValueError for parameters of several kinds or none, and for another dtype.
     """
 
     def __init__(self, parameters, group, *, dtype=None, own_dtype=None, apart=False):
         self.parameters, self.group = list(parameters), group
         self.rank, self.P = ranks_of(group)
+        kinds = len(of_one_kind(self.parameters))
+        allowed = "one: at least one parameter, all of one dtype and device, all trained or none"
+        require(kinds == 1, "Flat", "the number of kinds of parameters", kinds, allowed)
+        check_dtypes("Flat", dtype=dtype, own_dtype=own_dtype)
         self.shapes = [parameter.shape for parameter in self.parameters]
         self.sizes = [parameter.numel() for parameter in self.parameters]
         self.length = sum(self.sizes)
@@ -143,16 +149,25 @@ def of_one_kind(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
     return list(kinds.values())
 
 
+def check_dtypes(owner: str, **dtypes) -> None:
+    """Raise ValueError unless each is a floating-point dtype, or None."""
+    for name, dtype in dtypes.items():
+        good = dtype is None or (isinstance(dtype, torch.dtype) and dtype.is_floating_point)
+        require(good, owner, name, dtype, "a floating-point torch.dtype, or None")
+
+
 def clip_gradients(parts: Iterable[nn.Parameter], max_norm: float, group) -> torch.Tensor:
     """Scale the gradients of all ranks' parts so that their common norm is at most `max_norm`.
 
     Equation: the square of the norm is the sum of the parts' squares: one all-reduce of one number.
     Arguments: `parts`, whose gradients are reduced already (`FullySharded.parameters()`);
-    `max_norm`, positive; `group`. Returns the norm before. Raises ValueError for another bound.
+    `max_norm`, positive; `group`. Returns the norm before. Raises ValueError for another bound,
+    and for no part.
     """
-    if not max_norm > 0:
-        raise ValueError(f"max_norm = {max_norm}; a bound on the norm is positive")
+    good = isinstance(max_norm, int | float) and max_norm > 0
+    require(good, "clip_gradients", "max_norm", max_norm, "a positive number")
     parts = list(parts)
+    require(bool(parts), "clip_gradients", "parts", parts, "at least one parameter")
     gradients = [part.grad for part in parts if part.grad is not None]
     total = torch.zeros((), dtype=torch.float64, device=parts[0].device)
     for gradient in gradients:
@@ -175,7 +190,10 @@ def whole_state(
     Every rank calls it and gets the whole. `groups` lists the parameters of each parameter group,
     in the order in which an optimizer of whole parameters would number them. With `masters`, parts
     that are more precise than the weights are in it, under "master".
+    Raises ValueError for an optimizer of something else.
     """
+    flats = list(flats)
+    _check_optimizer(optimizer, flats)
     number = _numbers(groups)
     state: dict[int, dict] = {}
     for flat in flats:
@@ -199,9 +217,10 @@ def whole_state(
 def load_whole_state(optimizer, flats, groups, state_dict: dict) -> None:
     """Give an optimizer of parts what `whole_state`, or one of whole parameters, has returned.
 
-    Raises ValueError for other parameter groups, and for counters that differ within one flat
-    tensor, whose part has only one.
+    Raises ValueError for an optimizer of something else, for other parameter groups, and for
+    counters that differ within one flat tensor, whose part has only one.
     """
+    _check_optimizer(optimizer, flats)
     sizes = [len(group["params"]) for group in state_dict["param_groups"]]
     if sizes != [len(parameters) for parameters in groups]:
         raise ValueError(
@@ -217,6 +236,16 @@ def load_whole_state(optimizer, flats, groups, state_dict: dict) -> None:
             flat.own.copy_(optimizer.state[flat.own].pop("master"))
     for group, other in zip(optimizer.param_groups, state_dict["param_groups"], strict=True):
         group.update({key: value for key, value in other.items() if key != "params"})
+
+
+def _check_optimizer(optimizer, flats) -> None:
+    parts = {flat.own for flat in flats}
+    others = [p for group in optimizer.param_groups for p in group["params"] if p not in parts]
+    if others:
+        raise ValueError(
+            f"optimizer: it has {len(others)} parameters that are no parts of the sharded ones; "
+            "make it of FullySharded's own parameters()"
+        )
 
 
 def _numbers(groups) -> dict[nn.Parameter, int]:

@@ -21,8 +21,16 @@ from torch import nn
 from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves, tree_map
 
+from dtlib.foundations.require import require_count, require_type
 from dtlib.memory.recompute import running_pieces
-from dtlib.memory.zero_flat import Flat, Reductions, load_whole_state, of_one_kind, whole_state
+from dtlib.memory.zero_flat import (
+    Flat,
+    Reductions,
+    check_dtypes,
+    load_whole_state,
+    of_one_kind,
+    whole_state,
+)
 from dtlib.parallelism.data import broadcast_coalesced
 from dtlib.parallelism.messages import ranks_of
 
@@ -76,8 +84,8 @@ class FullySharded(nn.Module):
     `average=False` adds the ranks' gradients and does not divide by P.
     Recomputation belongs inside a unit, whose weights are there for all of it.
     Raises ValueError for a unit that is no part of the module, for no parameter to train, and for
-    a negative prefetch; TypeError for no group; RuntimeError in a forward pass for a unit that lies
-    inside a recomputed piece.
+    a prefetch or dtype that cannot be; TypeError for no group or module; RuntimeError in a forward
+    pass for a unit that lies inside a recomputed piece.
     Source: Rajbhandari et al. 2020; Zhao et al. 2023.
     """
 
@@ -96,8 +104,9 @@ class FullySharded(nn.Module):
     ):
         super().__init__()
         _, P = ranks_of(group)
-        if prefetch < 0:
-            raise ValueError(f"prefetch = {prefetch}; units ahead are counted from 0 on")
+        require_type("FullySharded", nn.Module, module=module)
+        require_count("FullySharded", 0, prefetch=prefetch)
+        check_dtypes("FullySharded", dtype=dtype, reduce_dtype=reduce_dtype)
         if not any(parameter.requires_grad for parameter in module.parameters()):
             raise ValueError(
                 "module: no parameter requires a gradient, so there is nothing to train"

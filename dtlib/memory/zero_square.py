@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
+from dtlib.foundations.require import require_count
+
 
 def whole_update(make_optimizer: Callable, weight: torch.Tensor, gradients: Sequence):
     """Update . all-reduce: every rank adds all ranks' gradients and updates the whole weight.
@@ -48,15 +50,14 @@ def square_gap(make_optimizer: Callable, P: int = 2, steps: int = 3, seed: int =
     Equation: max |u(AR g) - AG u(RS g)|, over the largest change that the updates make.
     Arguments: `make_optimizer`, from a list of parameters to an optimizer of them; `P` ranks;
     `steps`; `seed` of the random numbers. Returns 0 but for rounding if the update is elementwise.
-    Raises ValueError for no rank. Source: Xu et al. 2020.
+    Raises ValueError for no rank or step. Source: Xu et al. 2020.
 
     >>> square_gap(lambda weights: torch.optim.AdamW(weights, lr=0.1), P=4) < 1e-14
     True
     >>> square_gap(lambda weights: NormalisedSGD(weights, lr=0.1), P=4) > 0.1
     True
     """
-    if P < 1:
-        raise ValueError(f"P = {P}; the weight is cut into at least one part")
+    require_count("square_gap", P=P, steps=steps)
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.randn(steps * P + 1, 3, 4 * P, generator=generator, dtype=torch.float64)
     # rows of different sizes: else the norm of a part would say almost the same as of the whole

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from dtlib.foundations.require import is_number, require, require_count
+
 # What a rank may hold of a unit's weights, and of its gradients.
 PART, WHOLE, STALE = "part", "whole", "stale"
 NONE, OWN, SUM, PART_AND_OWN = "none", "own", "sum", "part and own"
@@ -68,17 +70,15 @@ class ZeroStep:
     optimizer_bytes: float = 12
 
     def __post_init__(self):
-        if self.stage not in range(4):
+        if self.stage not in range(4) or isinstance(self.stage, bool):
             raise ValueError(f"stage = {self.stage!r}; allowed are 0, 1, 2 and 3")
-        for name, count in (
-            ("P", self.P),
-            ("units", len(self.units)),
-            ("micro_batches", self.micro_batches),
-        ):
-            if count < 1:
-                raise ValueError(f"{name}: a step needs at least one, got {count}")
-        if self.prefetch < 0:
-            raise ValueError(f"prefetch = {self.prefetch}; units ahead are counted from 0 on")
+        require_count("ZeroStep", P=self.P, micro_batches=self.micro_batches)
+        require_count("ZeroStep", 0, prefetch=self.prefetch)
+        require(len(self.units) > 0, "ZeroStep", "units", self.units, "at least one number")
+        bytes_each = {"element_bytes": self.element_bytes, "optimizer_bytes": self.optimizer_bytes}
+        for name, number in (*(("a unit", n) for n in self.units), *bytes_each.items()):
+            good = is_number(number) and number >= 0
+            require(good, "ZeroStep", name, number, "a number of at least 0")
 
     @cached_property
     def actions(self) -> tuple[ZeroAction, ...]:

@@ -371,28 +371,44 @@ def test_bad_arguments_are_named():
     weight, other = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
     adam = torch.optim.Adam([weight, other])
     with HostStore() as store:
-        with pytest.raises(ValueError, match="bucket_bytes = 0"):
+        with pytest.raises(ValueError, match="bucket_bytes is 0"):
             OffloadedOptimizer(adam, store, bucket_bytes=0)
-        with pytest.raises(ValueError, match="lookahead = -1"):
+        with pytest.raises(ValueError, match="lookahead is -1"):
             OffloadedOptimizer(adam, store, lookahead=-1)
         with pytest.raises(ValueError, match="1 of the optimizer's 2; every one must be listed"):
             OffloadedOptimizer(adam, store, units=[[weight]])
         with pytest.raises(ValueError, match="LBFGS sees all parameters as one vector"):
             OffloadedOptimizer(torch.optim.LBFGS([weight]), store)
-        with pytest.raises(ValueError, match="lookahead = -1"):
+        with pytest.raises(ValueError, match="lookahead is -1"):
             OffloadedActivations(store, nn.Identity(), lookahead=-1)
-        with pytest.raises(ValueError, match="in_flight = 0"):
+        with pytest.raises(ValueError, match="in_flight is 0"):
             OffloadedActivations(store, nn.Identity(), in_flight=0)
         with pytest.raises(ValueError, match="no layer to offload"):
             OffloadedParameters([], store)
         with pytest.raises(ValueError, match=r"layer 1 \(GELU\) has no weights"):
             OffloadedParameters([nn.Linear(2, 2), nn.GELU()], store)
         layer = nn.Linear(2, 2)
+        with pytest.raises(TypeError, match=r"layers is Linear\(.*must be a Iterable"):
+            OffloadedParameters(layer, store)
+        with pytest.raises(TypeError, match="OffloadedParameters: layer 0 is 3"):
+            OffloadedParameters([3], store)
+        for make in (
+            lambda store: OffloadedParameters([layer], store),
+            lambda store: OffloadedActivations(store, layer),
+            lambda store: OffloadedOptimizer(adam, store),
+            lambda store: next(streamed(store, [])),
+        ):
+            with pytest.raises(TypeError, match="store is 3, but must be a Store"):
+                make(3)
+        with pytest.raises(ValueError, match=r"lookahead is 1\.5"):
+            OffloadedOptimizer(adam, store, lookahead=1.5)
+        with pytest.raises(ValueError, match="least_bytes is -1"):
+            OffloadedActivations(store, layer, least_bytes=-1)
         with pytest.raises(ValueError, match="layers 0 and 1 share 'weight'"):
             OffloadedParameters([layer, layer], store)
-        with pytest.raises(ValueError, match="lookahead = -1"):
+        with pytest.raises(ValueError, match="lookahead is -1"):
             OffloadedParameters([layer], store, lookahead=-1)
-        with pytest.raises(ValueError, match="lookahead = -1"):
+        with pytest.raises(ValueError, match="lookahead is -1"):
             next(streamed(store, [], lookahead=-1))
 
 

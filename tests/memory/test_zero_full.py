@@ -367,11 +367,22 @@ def wrong(how):
         FullySharded(model, group, units=[nn.Linear(3, 3)])
     if how == "prefetch":
         FullySharded(model, group, prefetch=-1)
+    if how == "part of one":
+        FullySharded(model, group, prefetch=1.5)
+    if how == "name of a dtype":
+        FullySharded(model, group, dtype="bf16")
+    if how == "not a module":
+        FullySharded(3, group)
     if how == "frozen":
         FullySharded(model.requires_grad_(False), group)
     if how == "no group":
         FullySharded(model, None)
+    plain = torch.optim.SGD(model.parameters())
     sharded = FullySharded(model, group, units=[model[0]])
+    if how == "plain optimizer":
+        sharded.optimizer_state_dict(plain)
+    if how == "no part":
+        clip_gradients([], 1.0, group)
     if how == "moved":
         sharded.double()
     if how == "names":
@@ -388,13 +399,18 @@ def wrong(how):
     ("how", "said"),
     [
         ("stranger", "units: a Linear that is not part of the module"),
-        ("prefetch", "prefetch = -1"),
+        ("prefetch", "prefetch is -1"),
         ("frozen", "no parameter requires a gradient"),
         ("no group", "group = None"),
         ("moved", "cannot be moved or cast"),
         ("names", "names that only one of the two has: .*0.bias"),
         ("shape", r"shape \[9\], not \[3, 3\]"),
-        ("norm", "max_norm = 0"),
+        ("norm", "max_norm is 0"),
+        ("no part", r"parts is \[\], but must be at least one parameter"),
+        ("part of one", "prefetch is 1.5"),
+        ("name of a dtype", "dtype is 'bf16', but must be a floating-point torch.dtype"),
+        ("not a module", "module is 3, but must be a Module"),
+        ("plain optimizer", "it has 4 parameters that are no parts of the sharded ones"),
         ("used outside", "size"),
     ],
 )

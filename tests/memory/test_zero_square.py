@@ -76,5 +76,5 @@ def test_an_optimizer_that_cannot_take_a_part_is_refused():
 
 
 def test_no_rank_is_refused():
-    with pytest.raises(ValueError, match="P = 0"):
+    with pytest.raises(ValueError, match="P is 0"):
         square_gap(optim.SGD, P=0)

@@ -133,10 +133,14 @@ def test_sabotage_a_step_that_forgets_its_release_is_noticed():
     ("change", "said"),
     [
         ({"stage": 4}, "stage = 4; allowed are 0, 1, 2 and 3"),
-        ({"P": 0}, "P: a step needs at least one, got 0"),
-        ({"units": []}, "units: a step needs at least one, got 0"),
-        ({"micro_batches": 0}, "micro_batches: a step needs at least one"),
-        ({"prefetch": -1}, "prefetch = -1"),
+        ({"P": 0}, "P is 0, but must be a whole number"),
+        ({"units": []}, "units is \\[\\], but must be at least one"),
+        ({"micro_batches": 0}, "micro_batches is 0"),
+        ({"prefetch": -1}, "prefetch is -1"),
+        ({"stage": True}, "stage = True"),
+        ({"P": 1.5}, "P is 1.5"),
+        ({"units": [-4]}, "a unit is -4"),
+        ({"element_bytes": -2}, "element_bytes is -2"),
     ],
 )
 def test_a_step_that_cannot_be_is_refused(change, said):
