@@ -45,7 +45,7 @@ def check_record(record: Any, where: str = "record") -> None:
     Traceback (most recent call last):
     dtlib.step_log.LogError: record: mem lacks 'opt'
     """
-    if not isinstance(record, dict) or record.get("op") not in FIELDS:
+    if not isinstance(record, dict) or record.get("op") not in tuple(FIELDS):
         raise LogError(f"{where}: op must be one of {', '.join(FIELDS)}; got {record!r:.80}")
     op, wanted = record["op"], {**_ALWAYS, **FIELDS[record["op"]]}
     for name, kind in wanted.items():

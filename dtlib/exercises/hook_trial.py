@@ -15,12 +15,14 @@ def judge_hook(answer: Callable) -> None:
         with launch(2, timeout=30) as ranks:
             found = ranks.run(_train_with, answer)
             right = ranks.run(_train_with, None)
-            alone = ranks.run(_alone, answer) if _same_weights(found, right) else [1.0, 1.0]
+            _judge(found, right)
+            alone = ranks.run(_alone, answer)
     except RanksError as error:
         said = str(error).splitlines()[0].split("NotYet: ")
         raise NotYet(said[1] if len(said) > 1 else f"on the ranks: {said[0][:240]}") from None
-    _judge(found, right)
-    if any(mean != 1.0 for mean in alone):
+    if any(early for _, early in alone):
+        raise NotYet("right, but the log says that a sum is done before it is there")
+    if any(mean != 1.0 for mean, _ in alone):
         raise NotYet(
             "with two ranks it is right, but a group of one rank gets no mean: see `state`"
         )
@@ -55,16 +57,44 @@ def _train_with(hook: Callable | None) -> tuple:
     return log.records, weights, bool(waited)
 
 
-def _alone(hook: Callable) -> float:
-    """What the hook makes of a bucket of ones, in a group that has this rank only."""
+def _alone(hook: Callable) -> tuple[float, bool]:
+    """In a group that has this rank only: what becomes of ones, and was it done before its sum?"""
     import torch
     import torch.distributed as dist
 
     from dtlib.step_log import StepLog
 
     groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
-    own = groups[dist.get_rank()]
-    return float(hook((StepLog(dist.get_rank()), own), _Bucket(torch.ones(4))).wait().mean())
+    log, sums = StepLog(dist.get_rank()), []
+    plain, dist.all_reduce = dist.all_reduce, _held_back(sums)
+    log.begin()
+    try:
+        future = hook((log, groups[dist.get_rank()]), _Bucket(torch.ones(4)))
+        early = bool(sums) and any(travel.finished is not None for travel in log._travels)
+        for ready, tensor in sums:
+            ready.set_result([tensor])
+        return float(future.wait().mean()), early
+    finally:
+        dist.all_reduce = plain
+
+
+def _held_back(sums: list) -> Callable:
+    """An all-reduce of one rank, which leaves its tensor as it is, but not before it is told."""
+    import torch
+
+    class Held:
+        def __init__(self):
+            self.future = torch.futures.Future()
+
+        def get_future(self):
+            return self.future
+
+    def all_reduce(tensor, op=None, group=None, async_op=False):
+        held = Held()
+        sums.append((held.future, tensor))
+        return held
+
+    return all_reduce
 
 
 class _Bucket:

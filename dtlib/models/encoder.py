@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib.foundations.require import require, require_count, require_divisor
+from dtlib.foundations.require import require, require_count, require_divisor, require_type
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class Encoder(nn.Module):
 
     Arguments: `spec`, an EncoderSpec; `seed` of its weights, the same bits on every rank; `dtype`.
     Under ``torch.device("meta")`` it has shapes and no weights.
-    Raises ValueError for tokens that it has no row for, or more of them than positions.
+    Raises ValueError for tokens that it has no row for, or more of them than positions, and for a
+    sentence of nothing but filling; TypeError for what is no tensor.
     Source: Sanh et al. 2019; Devlin et al. 2019 for the start: noise of 0.02, biases of 0.
 
     >>> model = Encoder(encoder_specs["mini"])
@@ -107,6 +108,7 @@ class Encoder(nn.Module):
         """
         _check_tokens(self.spec, tokens_bs)
         mask_bs = tokens_bs != 0 if mask_bs is None else mask_bs.bool()
+        _check_mask(self.spec, tokens_bs, mask_bs)
         x_bsh = self.distilbert["embeddings"](tokens_bs)
         for layer in self.layers:
             x_bsh = layer(x_bsh, mask_bs)
@@ -189,9 +191,21 @@ def draw_weights(model: nn.Module, seed: int) -> None:
 
 
 def _check_tokens(spec: EncoderSpec, tokens_bs: torch.Tensor) -> None:
-    owner, shape = f"Encoder {spec.name!r}", tuple(tokens_bs.shape)
-    require(len(shape) == 2, owner, "the shape of tokens", shape, "(sentences, tokens)")
+    owner = f"Encoder {spec.name!r}"
+    require_type(owner, torch.Tensor, tokens=tokens_bs)
+    shape = tuple(tokens_bs.shape)
+    good = len(shape) == 2 and shape[1] > 0
+    require(good, owner, "the shape of tokens", shape, "(sentences, tokens)")
     fits = f"at most {spec.positions}, one for each position"
     require(shape[1] <= spec.positions, owner, "the number of tokens", shape[1], fits)
-    largest = int(tokens_bs.max()) if tokens_bs.numel() else 0
+    least, largest = map(int, tokens_bs.aminmax()) if tokens_bs.numel() else (0, 0)
     require(largest < spec.vocab, owner, "the largest token", largest, f"below {spec.vocab}")
+    require(least >= 0, owner, "the least token", least, "at least 0")
+
+
+def _check_mask(spec: EncoderSpec, tokens_bs: torch.Tensor, mask_bs: torch.Tensor) -> None:
+    owner, shape = f"Encoder {spec.name!r}", tuple(tokens_bs.shape)
+    found = tuple(mask_bs.shape)
+    require(found == shape, owner, "the shape of the mask", found, f"{shape}, as of the tokens")
+    empty = (~mask_bs.any(dim=1)).nonzero().flatten().tolist()
+    require(not empty, owner, "the list of sentences without a token", empty, "empty")

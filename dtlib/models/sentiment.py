@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from dtlib.foundations.require import require, require_count
+
 PRAISE = (
     "superb",
     "charming",
@@ -62,7 +64,8 @@ def reviews(count: int, seed: int, noise: float = NOISE) -> list[Review]:
     >>> print(*reviews(1, seed=3, noise=0)[0], sep=" -> ")
     fresh plot , warm ending but hollow scenes but cheap script ; never bold scenes -> 0
     """
-    if not 0 <= noise <= 1:
+    require_count("reviews", 0, count=count)
+    if not (isinstance(noise, int | float) and 0 <= noise <= 1):
         raise ValueError(f"noise = {noise}; a share is from 0 to 1")
     random = Random(seed)
     return [_review(random, noise) for _ in range(count)]
@@ -93,11 +96,14 @@ def toy_sentiment(part: str = "train") -> list[Review]:
 def encode(texts: Iterable[str], length: int = LENGTH) -> list[list[int]]:
     """Numbers of the words, between [CLS] and [SEP], filled up with 0 to one length.
 
-    A word that the grammar does not know is number 1. Raises ValueError for a longer sentence.
+    A word that the grammar does not know is number 1. Raises ValueError for a longer sentence,
+    TypeError for a sentence that is in no list.
 
     >>> encode(["not boring music", "grand music"], length=6)
     [[2, 33, 10, 31, 3, 0], [2, 1, 31, 3, 0, 0]]
     """
+    if isinstance(texts, str):
+        raise TypeError(f"texts = {texts!r}; allowed is a list of sentences, not one of them")
     return [_row(text.split(), length) for text in texts]
 
 
@@ -105,6 +111,7 @@ def tensors(chosen: Sequence[Review]):
     """The reviews as two tensors: tokens (sentences, 24) and labels (sentences,)."""
     import torch
 
+    require(len(chosen) > 0, "tensors", "chosen", chosen, "at least one review")
     texts, labels = zip(*chosen, strict=True)
     return torch.tensor(encode(texts)), torch.tensor(labels)
 

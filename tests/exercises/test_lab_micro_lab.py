@@ -178,6 +178,29 @@ def waiting_for_the_future(state, bucket):
     return future.then(lambda future: future.value()[0])
 
 
+def done_at_once(state, bucket):
+    log, group = state
+    buffer = bucket.buffer().div_(dist.get_world_size(group))
+    travel = log.travel("all_reduce", buffer.nbytes, bucket=bucket.index())
+    work = dist.all_reduce(buffer, group=group, async_op=True)
+    travel.done()
+    return work.get_future().then(lambda future: future.value()[0])
+
+
+def with_its_own_future(state, bucket):
+    log, group = state
+    travel = log.travel("all_reduce", bucket.buffer().nbytes, bucket=bucket.index())
+    mean = torch.futures.Future()
+
+    def finish(future):
+        travel.done()
+        mean.set_result(future.value()[0] / group.size())
+
+    work = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
+    work.get_future().add_done_callback(finish)
+    return mean
+
+
 def following(state, bucket):
     log, group = state
     mean = bucket.buffer() / dist.get_world_size(group)
@@ -405,7 +428,7 @@ CASES = {
     ),
     "ex-micro-hook": Case(
         solution=my_hook,
-        also_right=[dividing_afterwards, following],
+        also_right=[dividing_afterwards, following, with_its_own_future],
         wrong=[
             (summing, "but wrong ones: is it a mean, and once"),
             (keeping_to_itself, "their gradients were not averaged"),
@@ -414,6 +437,7 @@ CASES = {
             (counting_numbers, "in step 0 a line has another bytes"),
             (always_bucket_0, "in step 1 a line has another bucket"),
             (never_done, "on the ranks: .*bucket.* was launched, but never said to be done"),
+            (done_at_once, "says that a sum is done before it is there"),
             (dividing_by_two, "a group of one rank gets no mean"),
             (waiting_for_the_future, "it waits for the sum"),
             (imported_hook, "the library's own logging_hook: write the lines"),

@@ -116,3 +116,18 @@ def test_tokens_that_it_cannot_read_are_named(tokens, says):
 def test_heads_must_divide_the_width():
     with pytest.raises(ValueError, match="heads is 3, but must be a divisor of hidden"):
         EncoderSpec("odd", 1, 16, 3, 16, 10, 10)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "mask", "says"),
+    [
+        ([[-1, 2]], None, "the least token is -1, but must be at least 0"),
+        ([[2, 3], [0, 0]], None, r"sentences without a token is \[1\]"),
+        ([[2, 3]], [[1, 1, 0]], r"the shape of the mask is \(1, 3\), but must be \(1, 2\)"),
+        ([[2, 3]], [[0, 0]], r"sentences without a token is \[0\]"),
+    ],
+)
+def test_what_would_end_in_no_number_is_refused(tokens, mask, says):
+    mask = mask if mask is None else torch.tensor(mask)
+    with pytest.raises(ValueError, match=says):
+        Encoder(MINI)(torch.tensor(tokens), mask)

@@ -85,3 +85,12 @@ def test_bad_arguments_are_named():
 def test_another_seed_makes_other_reviews():
     assert reviews(5, seed=1) == reviews(5, seed=1) != reviews(5, seed=2)
     assert sentiment.tensors(BOTH[:3])[0].shape == (3, LENGTH)
+
+
+def test_a_sentence_in_no_list_and_no_review_are_refused():
+    with pytest.raises(TypeError, match="texts = 'never dull'; allowed is a list"):
+        sentiment.encode("never dull")
+    with pytest.raises(ValueError, match="at least one review"):
+        sentiment.tensors([])
+    with pytest.raises(ValueError, match="count is -1"):
+        sentiment.reviews(-1, seed=1)
