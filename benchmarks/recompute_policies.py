@@ -29,7 +29,7 @@ def layers_and_schedule(name, blocks):
     if name == "attention core again":
         return [partial(run_selective, block) for block in blocks], keep_all(count)
     if name == "products kept":
-        policy = checkpoint_policy("selective")
+        policy = checkpoint_policy("products")
         return [partial(checkpoint, block, policy=policy) for block in blocks], keep_all(count)
     kind, _, size = name.partition(" ")
     if kind == "every":

@@ -27,7 +27,7 @@ from dtlib.memory.recompute import (
 )
 from dtlib.memory.recompute_schedule import RecomputeError
 
-NAMED = {"full": (), "selective": ("mm", "addmm")}
+NAMED = {"full": (), "products": ("mm", "addmm")}
 
 
 class Policy:
@@ -56,7 +56,7 @@ def checkpoint_policy(policy: str | Mapping[str, str] | Iterable[str]) -> Policy
 
     Arguments: `policy`, names of torch's operations that are saved (``["mm", "addmm"]``), or a dict
     from such names to "save" or "recompute" (what it does not name is recomputed); or "full", to
-    recompute everything, or "selective", to save products with weights and to recompute the rest:
+    recompute everything, or "products", to save products with weights and to recompute the rest:
     norms, activation functions, the attention core with its products of activations (bmm).
     Returns a Policy. Raises ValueError for a name that torch has not, and for another treatment.
     Source: torch.utils.checkpoint (selective activation checkpointing).

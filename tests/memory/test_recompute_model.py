@@ -25,7 +25,7 @@ KINDS = {
     "llama": {"norm": "rms", "bias": False, "gated": True, "kv_heads": 2},
     "experts": {"norm": "rms", "moe": MoE(4, 2, 24)},
 }
-POLICIES = ["full", "selective", ["bmm"], ["mm", "addmm", "bmm", "_softmax", "gelu", "silu"]]
+POLICIES = ["full", "products", ["bmm"], ["mm", "addmm", "bmm", "_softmax", "gelu", "silu"]]
 WAYS = ["none", "full", "selective", 2, revolve(4, 2), *map(checkpoint_policy, POLICIES)]
 B, S, H, A = 2, 12, 32, 4
 
@@ -116,7 +116,7 @@ def test_the_attention_core_is_what_selective_repeats():
     assert flops(partial(run_selective, block)) - flops(block) == core
     everything = 2 * B * S * 12 * H * H + core
     assert flops(partial(checkpoint, block)) - flops(block) == everything
-    keep = partial(checkpoint, block, policy=checkpoint_policy("selective"))
+    keep = partial(checkpoint, block, policy=checkpoint_policy("products"))
     assert flops(keep) - flops(block) == core
 
 
@@ -156,12 +156,12 @@ def test_a_policy_keeps_the_outputs_that_it_names_and_the_inputs():
         name: saved_tensor_bytes(
             partial(checkpoint, linear, policy=checkpoint_policy(name)), x, besides=[linear]
         )
-        for name in ("full", "selective")
+        for name in ("full", "products")
     }
     assert kept["full"] == 5 * 8 * 4
-    assert kept["selective"] == (5 * 8 + 5 * 32 + 5 * 8) * 4
+    assert kept["products"] == (5 * 8 + 5 * 32 + 5 * 8) * 4
     gelu = partial(checkpoint, linear, policy=checkpoint_policy(["gelu"]))
-    assert saved_tensor_bytes(gelu, x, besides=[linear]) == kept["selective"]
+    assert saved_tensor_bytes(gelu, x, besides=[linear]) == kept["products"]
 
 
 @pytest.mark.parametrize("saved", ["native_dropout", "bernoulli_", "addmm", "rand_like"])
@@ -229,7 +229,7 @@ def test_sabotage_another_run_is_refused():
 
 def test_sabotage_a_model_that_recomputes_with_other_weights_is_refused():
     model, tokens = GPT(spec()), torch.arange(S)[None]
-    for how in ("full", "selective", checkpoint_policy("selective")):
+    for how in ("full", "selective", checkpoint_policy("products")):
         loss = Recomputed(model, how)(tokens).sum()
         with torch.no_grad():
             for weight in model.parameters():
