@@ -36,7 +36,8 @@ class ShardedOptimizer:
     Stage 1 keeps whole gradients until `step`, however many backward passes have added to them.
     Stage 2 reduces a bucket as soon as a backward pass has its gradients, and keeps a part: with m
     backward passes per step it reduces m times. In both, `step` reduces what is left, updates the
-    parts, and gathers the weights, which no rank has changed elsewhere.
+    parts, and gathers the weights, which no rank has changed elsewhere. A parameter without a
+    gradient counts as one whose gradient is zero: it decays, where a plain optimizer skips it.
     Arguments: `parameters`, or parameter groups, as torch's optimizers take them, which become
     those of rank 0; `optimizer_class`, such as `torch.optim.AdamW`, with its `defaults`; `group`;
     `stage` 1 or 2; `bucket_bytes`, of a flat tensor; `average=False` adds the ranks' gradients
@@ -45,7 +46,7 @@ class ShardedOptimizer:
     update then depends on P.
     Raises ValueError for another stage, no parameter to train or one that is listed twice, an
     optimizer that is not elementwise, sizes that are not positive; TypeError for no group, and for
-    a parameter that is no tensor.
+    a parameter that is no tensor; RuntimeError in `step` for a module that was moved or cast later.
     Source: Rajbhandari et al. 2020; Xu et al. 2020.
     """
 
@@ -100,6 +101,8 @@ class ShardedOptimizer:
 
     def step(self) -> None:
         """Reduce what is not reduced yet, update the own parts, gather all of them."""
+        for flat in self.flats:
+            flat.check_shown()
         self.reduce_gradients()
         self.optimizer.step()
         for work in [flat.gather() for flat in self.flats]:
@@ -108,7 +111,8 @@ class ShardedOptimizer:
 
     def reduce_gradients(self) -> None:
         """From whole gradients of this rank to its part of their mean; stage 2 did so already."""
-        if self.stage == 1 and not self._reduced:
+        late = any(flat.has_gradients() for flat in self.flats)  # of a pass after a clipping
+        if self.stage == 1 and (late or not self._reduced):
             for flat in self.flats:
                 self._reductions.start(flat)
             self._reductions.finish()
@@ -119,8 +123,8 @@ class ShardedOptimizer:
         self.reduce_gradients()
         return clip_gradients([flat.own for flat in self.flats], max_norm, self.group)
 
-    def zero_grad(self) -> None:
-        """Forget the gradients, those of the parts and whole ones."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, those of the parts and whole ones; none stays as zeros."""
         for flat in self.flats:
             flat.own.grad = None
             flat.drop_gradients()

@@ -8,7 +8,7 @@ The nouns:
 - **Reduce**: the ranks' gradients are added, and each rank gets the part that it owns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 import torch.distributed as dist
@@ -49,6 +49,11 @@ class Flat:
         self._views = self.cut(self.whole)
         self._nothing = self.whole.new_empty(0)
         self.show()
+
+    @property
+    def shape_of(self) -> dict[nn.Parameter, torch.Size]:
+        """The shape of each parameter, also while it is empty."""
+        return dict(zip(self.parameters, self.shapes, strict=True))
 
     @property
     def place(self) -> slice:
@@ -102,6 +107,22 @@ class Flat:
         """The parameters are the whole's views."""
         for parameter, view in zip(self.parameters, self._views, strict=True):
             parameter.data = view
+
+    def check_shown(self) -> None:
+        """Raise RuntimeError unless they still are: else nothing would train them."""
+        home = self.whole.untyped_storage()._cdata
+        moved = sum(p.untyped_storage()._cdata != home for p in self.parameters)
+        if moved:
+            raise RuntimeError(
+                f"Flat: {moved} of {len(self.parameters)} parameters lie in memory of their own "
+                "again. Move or cast a module before its parameters are sharded, not afterwards"
+            )
+
+    def keep_changes(self) -> None:
+        """The part is as the whole is now; a number that nobody changed keeps its precision."""
+        now = self.whole[self.place]
+        changed = now != self.own.to(now.dtype)
+        self.own.copy_(torch.where(changed, now.to(self.own.dtype), self.own))
 
     def allocate(self) -> None:
         """Give the whole its memory back, for a gather to fill; views of it are valid again."""
@@ -193,7 +214,7 @@ def whole_state(
     Raises ValueError for an optimizer of something else.
     """
     flats = list(flats)
-    _check_optimizer(optimizer, flats)
+    _check_optimizer(optimizer, flats, groups)
     number = _numbers(groups)
     state: dict[int, dict] = {}
     for flat in flats:
@@ -217,28 +238,34 @@ def whole_state(
 def load_whole_state(optimizer, flats, groups, state_dict: dict) -> None:
     """Give an optimizer of parts what `whole_state`, or one of whole parameters, has returned.
 
-    Raises ValueError for an optimizer of something else, for other parameter groups, and for
-    counters that differ within one flat tensor, whose part has only one.
+    Raises ValueError for an optimizer of something else, for other parameter groups, for another
+    shape, and for counters that differ within one flat tensor, whose part has only one; then
+    nothing is loaded.
     """
-    _check_optimizer(optimizer, flats)
+    _check_optimizer(optimizer, flats, groups)
+    good = isinstance(state_dict, Mapping) and {"state", "param_groups"} <= set(state_dict)
+    kind = list(state_dict) if isinstance(state_dict, Mapping) else type(state_dict).__name__
+    require(good, "load_state_dict", "state_dict", kind, "a dict of 'state' and 'param_groups'")
     sizes = [len(group["params"]) for group in state_dict["param_groups"]]
     if sizes != [len(parameters) for parameters in groups]:
         raise ValueError(
             f"state_dict: parameter groups of {sizes} parameters; "
             f"here they have {[len(parameters) for parameters in groups]}"
         )
-    number = _numbers(groups)
+    number, loaded = _numbers(groups), {}
     for flat in flats:
         saved = [state_dict["state"].get(number[p], {}) for p in flat.parameters]
         names = dict.fromkeys(name for one in saved for name in one)
-        optimizer.state[flat.own] = {name: _loaded(name, saved, flat) for name in names}
-        if "master" in names:
-            flat.own.copy_(optimizer.state[flat.own].pop("master"))
+        loaded[flat.own] = {name: _loaded(name, saved, flat) for name in names}
+    for own, state in loaded.items():
+        if "master" in state:
+            own.copy_(state.pop("master"))
+        optimizer.state[own] = state
     for group, other in zip(optimizer.param_groups, state_dict["param_groups"], strict=True):
         group.update({key: value for key, value in other.items() if key != "params"})
 
 
-def _check_optimizer(optimizer, flats) -> None:
+def _check_optimizer(optimizer, flats, groups) -> None:
     parts = {flat.own for flat in flats}
     others = [p for group in optimizer.param_groups for p in group["params"] if p not in parts]
     if others:
@@ -246,6 +273,9 @@ def _check_optimizer(optimizer, flats) -> None:
             f"optimizer: it has {len(others)} parameters that are no parts of the sharded ones; "
             "make it of FullySharded's own parameters()"
         )
+    found, expected = len(optimizer.param_groups), len(groups)
+    allowed = f"{expected}: a part mixes parameters, so that its groups are not theirs"
+    require(found == expected, "optimizer", "the number of parameter groups", found, allowed)
 
 
 def _numbers(groups) -> dict[nn.Parameter, int]:
@@ -258,6 +288,10 @@ def _is_cut(name: str, value, like: torch.Tensor) -> bool:
     return torch.is_tensor(value) and value.shape == like.shape and name != "step"
 
 
+def _is_long(value) -> bool:
+    return torch.is_tensor(value) and value.numel() != 1
+
+
 def _loaded(name: str, saved: list[dict], flat: Flat):
     values = [one.get(name) for one in saved]
     shapes = [None if value is None else getattr(value, "shape", ()) for value in values]
@@ -267,6 +301,12 @@ def _loaded(name: str, saved: list[dict], flat: Flat):
     if cut and all(value is None or torch.is_tensor(value) for value in values):
         return flat.lay_out(values, dtype=flat.own.dtype)[flat.place].clone()
     given = [value for value in values if value is not None]
+    for value, shape in zip(values, flat.shapes, strict=True):
+        if getattr(value, "shape", shape) != shape and any(map(_is_long, given)):
+            raise ValueError(
+                f"state_dict: {name!r} has shape {list(value.shape)}, but must have that of its "
+                f"parameter, {list(shape)}"
+            )
     if any(float(value) != float(given[0]) for value in given):
         raise ValueError(
             f"state_dict: {name!r} differs among parameters that lie in one flat tensor: "

@@ -12,7 +12,7 @@ A released weight has no numbers and no memory, but autograd's graph still point
 were: gathering fills the same storage again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -21,7 +21,7 @@ from torch import nn
 from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves, tree_map
 
-from dtlib.foundations.require import require_count, require_type
+from dtlib.foundations.require import require, require_count, require_type
 from dtlib.memory.recompute import running_pieces
 from dtlib.memory.zero_flat import (
     Flat,
@@ -82,7 +82,10 @@ class FullySharded(nn.Module):
     `reshard_root`, the same for what lies in no unit (None: as `reshard`); `dtype` to compute and
     gather in, while the parts stay as they are; `reduce_dtype`, of gradients on their way;
     `average=False` adds the ranks' gradients and does not divide by P.
-    Recomputation belongs inside a unit, whose weights are there for all of it.
+    Recomputation belongs inside a unit, whose weights are there for all of it. A unit is released
+    when the gradients of all its inputs are there: decoder layers that read the output of one
+    encoder stay whole until the last of them is done. A parameter without a gradient counts as one
+    whose gradient is zero.
     Raises ValueError for a unit that is no part of the module, for no parameter to train, and for
     a prefetch or dtype that cannot be; TypeError for no group or module; RuntimeError in a forward
     pass for a unit that lies inside a recomputed piece.
@@ -163,6 +166,8 @@ class FullySharded(nn.Module):
         if self._running:
             return
         outputs = [x for x in _differentiable(output) if not x.is_leaf]
+        if torch.is_grad_enabled() and not outputs:
+            _check_output(unit, output)
         for x in outputs:  # of its node, not of x: after the hooks of those that x is the input of
             x.grad_fn.register_prehook(lambda gradients: self._before_backward(unit))
         if outputs:
@@ -219,7 +224,8 @@ class FullySharded(nn.Module):
     def gathered(self, write: bool = False) -> Iterator[nn.Module]:
         """The module with all its weights; with `write`, what the block changes is kept.
 
-        Every rank enters, and writes the same. With `dtype`, weights are seen as they compute.
+        Every rank enters, and writes the same. With `dtype`, weights are seen as they compute; one
+        that is not changed keeps the precision of its part.
         """
         for unit in self.units:
             unit.release()  # what a forward pass has kept may be older than the parts
@@ -230,7 +236,7 @@ class FullySharded(nn.Module):
             with torch.no_grad():
                 for unit in self.units:
                     for flat in unit.flats if write else ():
-                        flat.own.copy_(flat.whole[flat.place])
+                        flat.keep_changes()
                     unit.release()
 
     def named_parameters(
@@ -258,16 +264,22 @@ class FullySharded(nn.Module):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict) -> None:
-        """Take this rank's part of a whole state. Raises ValueError for other names or shapes."""
+        """Take this rank's part of a whole state.
+
+        Raises ValueError for other names or shapes, and has taken nothing then.
+        """
+        require_type("FullySharded.load_state_dict", Mapping, state_dict=state_dict)
         targets = self.module.state_dict(keep_vars=True)
-        if different := sorted(set(targets) ^ set(state_dict)):
+        if different := sorted(map(str, set(targets) ^ set(state_dict))):
             raise ValueError(f"state_dict: names that only one of the two has: {different}")
+        shapes = dict(pair for flat in self._flats() for pair in flat.shape_of.items())
+        for name, target in targets.items():
+            found = getattr(state_dict[name], "shape", None)
+            allowed = shapes.get(target, target.shape)
+            require(found == allowed, "state_dict", f"the shape of {name!r}", found, f"{allowed}")
         values = {targets[name]: state_dict[name] for name in targets}
         for flat in self._flats():
             tensors = [values[p] for p in flat.parameters]
-            for tensor, shape in zip(tensors, flat.shapes, strict=True):
-                if tensor.shape != shape:
-                    raise ValueError(f"state_dict: shape {list(tensor.shape)}, not {list(shape)}")
             flat.own.copy_(flat.lay_out(tensors, dtype=flat.own.dtype)[flat.place])
         for buffer in self.module.buffers():
             if buffer in values:
@@ -294,6 +306,16 @@ class FullySharded(nn.Module):
 
 def _differentiable(values) -> list[torch.Tensor]:
     return [x for x in tree_leaves(values) if torch.is_tensor(x) and x.requires_grad]
+
+
+def _check_output(unit: Unit, output) -> None:
+    """Raise TypeError for an object: nobody sees a tensor in it, or gathers before its backward."""
+    for value in tree_leaves(output):
+        if value is not None and not isinstance(value, torch.Tensor | bool | int | float | str):
+            raise TypeError(
+                f"FullySharded: unit {unit.name or 'root'!r} returns a {type(value).__name__}, but "
+                "must return tensors, alone or in a tuple, a list or a dict"
+            )
 
 
 def _listed_members(module: nn.Module) -> Iterator[nn.Module]:

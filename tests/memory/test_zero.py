@@ -574,6 +574,37 @@ def test_an_optimizer_that_looks_at_norms_is_refused_and_if_forced_trains_anothe
     assert min(pair.run(norms_of_parts, False)) > 1e-4
 
 
+def clipped_in_between(stage, late=True):
+    """The weight after a clipping between two backward passes of one step, which lose nothing."""
+    import torch
+    import torch.distributed as dist
+
+    from dtlib.memory import ShardedOptimizer
+    from dtlib.memory.zero_flat import Flat
+
+    weight = torch.nn.Parameter(torch.zeros(3))
+    optimizer = ShardedOptimizer([weight], torch.optim.SGD, dist.group.WORLD, stage=stage, lr=1.0)
+    kept, Flat.has_gradients = Flat.has_gradients, Flat.has_gradients if late else lambda _: False
+    try:
+        optimizer.zero_grad(set_to_none=True)
+        weight.sum().backward()
+        norm = optimizer.clip_gradients(100.0)
+        (2 * weight).sum().backward()
+        optimizer.step()
+    finally:
+        Flat.has_gradients = kept
+    return norm.item(), weight.tolist()
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_a_backward_pass_after_a_clipping_counts(pair, stage):
+    for norm, weight in pair.run(clipped_in_between, stage):
+        assert norm == pytest.approx(3**0.5)
+        assert weight == [-3.0] * 3
+    lost = pair.run(clipped_in_between, stage, late=False)[0][1]  # sabotage
+    assert lost == ([-1.0] * 3 if stage == 1 else [-3.0] * 3)
+
+
 def refused(stage, **options):
     import torch
     import torch.distributed as dist
@@ -586,7 +617,7 @@ def refused(stage, **options):
     if options.pop("sparse", False):
         linear = torch.nn.Embedding(4, 3, sparse=True)
     group = options.pop("group", dist.group.WORLD)
-    state = options.pop("state", None)
+    state, cast = options.pop("state", None), options.pop("cast", False)
     given = {
         "twice": [*linear.parameters(), *linear.parameters()],
         "named": list(linear.named_parameters()),
@@ -594,6 +625,9 @@ def refused(stage, **options):
     optimizer = ShardedOptimizer(given, torch.optim.SGD, group, stage=stage, **options)
     if state:
         optimizer.load_state_dict(state)
+    if cast:
+        linear.double()
+        optimizer.step()
     linear(torch.tensor([1])).sum().backward()
     optimizer.clip_gradients(0.0)
 
@@ -611,6 +645,8 @@ def refused(stage, **options):
         (1, {"master_dtype": "f"}, "master_dtype is 'f', but must be a floating-point"),
         (1, {"sparse": True}, "sparse"),
         (1, {"state": {"param_groups": [], "state": {}}}, r"groups of \[\] parameters"),
+        (2, {"state": {"step": 3}}, r"state_dict is \['step'\], but must be a dict of 'state'"),
+        (1, {"cast": True}, "2 of 2 parameters lie in memory of their own again"),
     ],
     ids=str,
 )

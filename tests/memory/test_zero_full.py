@@ -147,6 +147,9 @@ def restored(dtype):
     with sharded.gathered() as whole:
         seen = {name: p.float().clone() for name, p in whole.named_parameters()}
     rounded = all(seen[k].equal(before[k].to(dtype or torch.float32).float()) for k in seen)
+    with sharded.gathered(write=True):
+        pass
+    same &= all(v.equal(before[k]) for k, v in sharded.state_dict().items())
     with sharded.gathered(write=True) as whole:
         for parameter in whole.parameters():
             parameter.data.fill_(2.0)
@@ -356,11 +359,17 @@ def test_mixed_precision_computes_and_gathers_in_16_bits_and_updates_in_32(pair,
 
 
 def wrong(how):
+    from types import SimpleNamespace
+
     import torch
     import torch.distributed as dist
     from torch import nn
 
     from dtlib.memory import FullySharded, clip_gradients
+
+    class Answer(SimpleNamespace):
+        def __init__(self, value):
+            super().__init__(value=value)
 
     group, model = dist.group.WORLD, nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     if how == "stranger":
@@ -377,6 +386,8 @@ def wrong(how):
         FullySharded(model.requires_grad_(False), group)
     if how == "no group":
         FullySharded(model, None)
+    if how == "object":
+        model[1].register_forward_hook(lambda module, inputs, output: Answer(output))
     plain = torch.optim.SGD(model.parameters())
     sharded = FullySharded(model, group, units=[model[0]])
     if how == "plain optimizer":
@@ -388,7 +399,28 @@ def wrong(how):
     if how == "names":
         sharded.load_state_dict({"0.weight": torch.zeros(3, 3)})
     if how == "shape":
-        sharded.load_state_dict({**sharded.state_dict(), "0.weight": torch.zeros(9)})
+        state = sharded.state_dict()
+        wrong = {name: value + 1 for name, value in state.items()} | {"1.bias": torch.zeros(1)}
+        try:
+            sharded.load_state_dict(wrong)
+        finally:  # nothing of it was taken
+            now = sharded.state_dict()
+            assert all(torch.equal(now[name], value) for name, value in state.items())
+    if how == "shape of a buffer":
+        model.register_buffer("mean", torch.zeros(3))
+        sharded.load_state_dict({**sharded.state_dict(), "mean": torch.zeros(1)})
+    if how == "no state":
+        sharded.load_state_dict([1, 2])
+    if how in ("two groups", "shape of a moment", "no optimizer's state"):
+        parts = [{"params": [part]} for part in sharded.parameters()]
+        optimizer = torch.optim.Adam(parts if how == "two groups" else sharded.parameters())
+        sharded(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+        state = sharded.optimizer_state_dict(optimizer)
+        state["state"][1]["exp_avg"] = torch.zeros(2)
+        sharded.load_optimizer_state_dict(optimizer, state if "shape" in how else state["state"])
+    if how == "object":
+        sharded(torch.ones(1, 3))
     if how == "norm":
         clip_gradients(sharded.parameters(), 0, group)
     if how == "used outside":
@@ -404,7 +436,13 @@ def wrong(how):
         ("no group", "group = None"),
         ("moved", "cannot be moved or cast"),
         ("names", "names that only one of the two has: .*0.bias"),
-        ("shape", r"shape \[9\], not \[3, 3\]"),
+        ("shape", r"the shape of '1.bias' is torch.Size\(\[1\]\), but must be .*\[3\]"),
+        ("shape of a buffer", r"the shape of 'mean' is torch.Size\(\[1\]\)"),
+        ("no state", r"state_dict is \[1, 2\], but must be a Mapping"),
+        ("two groups", "the number of parameter groups is 2, but must be 1"),
+        ("shape of a moment", r"'exp_avg' has shape \[2\], but must have .* \[3\]"),
+        ("no optimizer's state", r"is \[0, 1, 2, 3\], but must be a dict of 'state'"),
+        ("object", "unit 'root' returns a Answer, but must return tensors"),
         ("norm", "max_norm is 0"),
         ("no part", r"parts is \[\], but must be at least one parameter"),
         ("part of one", "prefetch is 1.5"),
