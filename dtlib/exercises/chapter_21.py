@@ -1,6 +1,7 @@
 """Graders of chapter 21, Recomputing activations."""
 
 import random
+from functools import cache
 from itertools import chain as chained
 from itertools import combinations
 from typing import Any
@@ -147,9 +148,7 @@ def longest_that_fits(answer: Any) -> str:
 
 def _judge_longest(answer, case):
     layers, state, layer, budget = case
-    chain = Chain.equal(layers, state, layer - state)
-    peaks = {k: simulate_recompute(uniform(layers, k), chain).peak_bytes
-             for k in range(1, layers + 1)}  # fmt: skip
+    peaks = _peaks(layers, state, layer)
     fitting = [k for k in peaks if peaks[k] <= budget]
     try:
         found = answer(*case)
@@ -168,6 +167,14 @@ def _judge_longest(answer, case):
         raise NotYet(f"segments of {found} hold more than the budget")
     if found != fitting[-1]:
         raise NotYet(f"segments of {found} fit, but longer ones do too, and repeat less")
+
+
+@cache
+def _peaks(layers: int, state: int, layer: int) -> dict[int, int]:
+    """The peak in bytes of each length of segment."""
+    chain = Chain.equal(layers, state, layer - state)
+    return {k: simulate_recompute(uniform(layers, k), chain).peak_bytes
+            for k in range(1, layers + 1)}  # fmt: skip
 
 
 @grader("ex-four-corners-of-a-pipeline")
