@@ -19,6 +19,8 @@ import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
+from dtlib.foundations.require import require_type
+
 
 class Row(NamedTuple):
     """One storage that is kept: the tensor that it was first saved as, and how often it was."""
@@ -38,7 +40,8 @@ class Meter:
     after every change, `rows()` what is held now. The tensors that are held keep their addresses,
     so no storage is taken for another.
     Raises TypeError for something in `besides` that is neither module nor tensor, and for tensors
-    without a storage of their own, such as sparse ones.
+    without a storage of their own, such as sparse ones; RuntimeError in a backward pass that needs
+    a tensor that was changed in place, as autograd does without a meter.
     Source: the hooks are torch's (torch.autograd.graph.saved_tensors_hooks).
 
     >>> linear = nn.Linear(4, 8, bias=False)
@@ -80,6 +83,7 @@ class Meter:
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the storage of this tensor is one of those that are held now."""
+        require_type("Meter.holds", torch.Tensor, tensor=tensor)
         return _key(tensor) in self._held
 
     def _pack(self, tensor: torch.Tensor) -> Any:
@@ -112,11 +116,12 @@ class Meter:
 class _Held:
     """What autograd keeps in a tensor's place; its death is the tensor's release."""
 
-    __slots__ = ("key", "meter", "tensor")
+    __slots__ = ("key", "meter", "tensor", "version")
 
     def __init__(self, meter: Meter, tensor: torch.Tensor):
         # detached: an operation's output knows the operation, which would keep itself alive
         self.meter, self.tensor, self.key = meter, tensor.detach(), _key(tensor)
+        self.version = tensor._version
         meter._hold(self.key, tensor)
 
     def __del__(self):
@@ -124,7 +129,14 @@ class _Held:
 
 
 def _unpack(held: Any) -> torch.Tensor:
-    return held.tensor if isinstance(held, _Held) else held
+    if not isinstance(held, _Held):
+        return held
+    if held.tensor._version != held.version:  # where there are hooks, torch does not look itself
+        raise RuntimeError(
+            f"Meter: a tensor of shape {tuple(held.tensor.shape)} was changed in place, but the "
+            "backward pass needs it as it was saved"
+        )
+    return held.tensor
 
 
 def saved_tensor_bytes(function: Callable, *inputs: Any, besides: Iterable = ()) -> int:
@@ -139,6 +151,8 @@ def saved_tensor_bytes(function: Callable, *inputs: Any, besides: Iterable = ())
     >>> [saved_tensor_bytes(f, x) for f in (torch.sum, torch.exp, torch.nn.functional.gelu)]
     [0, 60, 60]
     """
+    require_type("saved_tensor_bytes", Callable, function=function)
+    require_type("saved_tensor_bytes", Iterable, besides=besides)
     own = [function] if isinstance(function, nn.Module) else []
     with Meter(*own, *besides) as meter:
         result = function(*inputs)
@@ -175,6 +189,7 @@ def saved_by_operation(output: torch.Tensor, *besides: nn.Module | torch.Tensor)
     Exp result (2, 3) 24
     Sigmoid result (2, 3) 24
     """
+    require_type("saved_by_operation", torch.Tensor, output=output)
     if output.grad_fn is None:
         raise ValueError("saved_by_operation: output has no graph, but must require a gradient")
     seen = {_key(tensor) for tensor in _tensors_of(besides)}

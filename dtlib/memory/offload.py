@@ -70,6 +70,8 @@ class OffloadedOptimizer:
         require_count("OffloadedOptimizer", 0, lookahead=lookahead)
         if bucket_bytes is not None:
             require_positive("OffloadedOptimizer", bucket_bytes=bucket_bytes)
+        if units is not None:
+            require_type("OffloadedOptimizer", Iterable, units=units)
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError("LBFGS sees all parameters as one vector; its state cannot be parted")
         self.optimizer, self.store = optimizer, store
@@ -95,9 +97,12 @@ class OffloadedOptimizer:
         Returns what the closure returned, which is called once. Raises StoreError where state could
         not be stored: the update is complete then, and the store holds what it could not write.
         """
+        listed = self._all if only is None else list(only)
+        for parameter in listed:
+            require_type("OffloadedOptimizer.step", torch.Tensor, **{"one of only": parameter})
         with torch.enable_grad():
             loss = None if closure is None else closure()
-        wanted = {p for p in (self._all if only is None else only) if p.grad is not None}
+        wanted = {p for p in listed if p.grad is not None}
         units = [unit for unit in self.units if wanted.intersection(unit.parameters)]
         away = {unit.key: unit for unit in units if unit.places}
         sent = []
@@ -127,6 +132,7 @@ class OffloadedOptimizer:
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Take over the state of a plain optimizer of the same parameters, or of one like this."""
+        require_type("OffloadedOptimizer.load_state_dict", dict, state_dict=state_dict)
         self.optimizer.load_state_dict(state_dict)
         for i, parameter in enumerate(self._all):  # torch rounds state to the parameter's dtype
             for name, value in state_dict["state"].get(i, {}).items():

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from dtlib.foundations.require import require_count, require_type
+from dtlib.foundations.require import require, require_count, require_type
 from dtlib.memory.offload_store import Store, StoreError, Transfer
 from dtlib.memory.offload_stream import placed, places
 from dtlib.memory.recompute import running_pieces
@@ -55,12 +55,16 @@ class OffloadedParameters:
         self.here = self.peak = 0
         self.failures: list[StoreError] = []
         self.layers: list[Layer] = []
-        for i, module in enumerate(layers):
-            self.layers.append(Layer(f"layer {id(self)} {i}", module, self))
-            self.layers[-1].send()
-            self.layers[-1].leave()
-        self._report()
         self._handles = []
+        try:
+            for i, module in enumerate(layers):
+                self.layers.append(Layer(f"layer {id(self)} {i}", module, self))
+                self.layers[-1].send()
+                self.layers[-1].leave()
+            self._report()
+        except StoreError:  # no weight may stay where nobody can fetch it from
+            self.restore()
+            raise
         for i, module in enumerate(layers):
             self._handles += [
                 module.register_forward_pre_hook(lambda *_, i=i: self._turn(i)),
@@ -73,6 +77,9 @@ class OffloadedParameters:
         Arguments: `optimizer`, an `OffloadedOptimizer`, of which no unit belongs to two layers.
         Raises StoreError where weights or state could not be stored, after the whole update.
         """
+        needed = all(hasattr(optimizer, name) for name in ("param_groups", "units", "step"))
+        kind = type(optimizer).__name__
+        require(needed, "OffloadedParameters.step", "optimizer", kind, "an OffloadedOptimizer")
         offloaded = {p for layer in self.layers for p in layer.parameters}
         everything = [p for group in optimizer.param_groups for p in group["params"]]
         optimizer.step(only=[p for p in everything if p not in offloaded])
@@ -93,21 +100,24 @@ class OffloadedParameters:
         self._window(set(range(len(self.layers))))
         for layer in self.layers:
             layer.arrive()
-        yield
-        for layer in self.layers:
-            if changed:
+        try:
+            yield
+        finally:
+            for layer in self.layers if changed else ():
                 layer.send()
-        self._window(set())
+            self._window(set())
         self._report()
 
     def restore(self) -> None:
         """Bring all weights back for good, and forget them in the store."""
         for handle in self._handles:
             handle.remove()
+        stored = self.store.keys()
         with self.resident(changed=False):
             for layer in self.layers:
                 layer.own()
-                self.store.drop(layer.key)
+                if layer.key in stored:
+                    self.store.drop(layer.key)
 
     def _report(self) -> None:
         """Raise what could not be stored, once everything else is done."""

@@ -66,10 +66,10 @@ def best_schedule(chain: Chain, budget: int) -> Plan | None:
         """The least work, and the choice: None to tape layer `start`, or the state to keep."""
         layer = layers[start]
         ends = stop == start + 1
-        held = layer.interior_bytes
-        held += chain.state(start + 1) * (layer.keeps_output if ends else 1)
+        tape = layer.interior_bytes + chain.state(start + 1) * layer.keeps_output
+        held = tape if ends else layer.interior_bytes + chain.state(start + 1)
         found = (float("inf"), None)
-        if held <= free and layer.interior_bytes + layer.workspace_bytes <= free:
+        if max(held, tape + layer.workspace_bytes) <= free:
             after = 0 if ends else least(start + 1, stop, free - held)[0]
             found = (layer.flops + after, None)
         for middle in range(start + 1, stop):

@@ -101,8 +101,6 @@ class ShardedOptimizer:
 
     def step(self) -> None:
         """Reduce what is not reduced yet, update the own parts, gather all of them."""
-        for flat in self.flats:
-            flat.check_shown()
         self.reduce_gradients()
         self.optimizer.step()
         for work in [flat.gather() for flat in self.flats]:
@@ -111,6 +109,8 @@ class ShardedOptimizer:
 
     def reduce_gradients(self) -> None:
         """From whole gradients of this rank to its part of their mean; stage 2 did so already."""
+        for flat in self.flats:
+            flat.check_shown()
         late = any(flat.has_gradients() for flat in self.flats)  # of a pass after a clipping
         if self.stage == 1 and (late or not self._reduced):
             for flat in self.flats:

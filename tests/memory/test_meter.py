@@ -1,5 +1,7 @@
 """The meter of saved tensors: exact bytes, by storage, from the first save to the last release."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
@@ -167,8 +169,34 @@ def test_what_it_refuses():
         Meter("model")
     with pytest.raises(ValueError, match="output has no graph"):
         saved_by_operation(torch.ones(2))
+    with pytest.raises(TypeError, match="function is 3, but must be a Callable"):
+        saved_tensor_bytes(3, torch.ones(2))
+    with pytest.raises(TypeError, match=r"besides is Linear.*, but must be a Iterable"):
+        saved_tensor_bytes(torch.exp, torch.ones(2), besides=nn.Linear(2, 2))
+    with pytest.raises(TypeError, match="output is 3, but must be a Tensor"):
+        saved_by_operation(3)
+    with pytest.raises(TypeError, match="tensor is 3, but must be a Tensor"):
+        Meter().holds(3)
     with pytest.raises(TypeError, match=r"layout torch.sparse_coo has no one storage"):
         Meter(torch.eye(3).to_sparse())
+
+
+@pytest.mark.parametrize("metered", [True, False])
+def test_a_saved_tensor_that_is_changed_in_place_is_refused_as_without_a_meter(metered):
+    x = torch.ones(3, requires_grad=True)
+    with Meter() if metered else nullcontext():
+        y = x.sigmoid()
+        y.mul_(2)
+    with pytest.raises(RuntimeError, match="changed in place" if metered else "inplace"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_what_an_operation_itself_changes_in_place_is_no_mistake(train):
+    norm, x = nn.BatchNorm1d(3).train(train), torch.randn(4, 3, requires_grad=True)
+    with Meter() as meter:
+        (norm(x * 2).relu_() + norm(x).exp_()).sum().backward()
+    assert meter.kept_bytes == 0 < meter.peak_bytes
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -392,6 +392,14 @@ def test_bad_arguments_are_named():
             OffloadedParameters(layer, store)
         with pytest.raises(TypeError, match="OffloadedParameters: layer 0 is 3"):
             OffloadedParameters([3], store)
+        with pytest.raises(ValueError, match="optimizer is 'Adam', but must be an Off"):
+            OffloadedParameters([layer], store).step(adam)
+        with pytest.raises(TypeError, match="units is 3, but must be a Iterable"):
+            OffloadedOptimizer(adam, store, units=3)
+        with pytest.raises(TypeError, match="one of only is 3, but must be a Tensor"):
+            OffloadedOptimizer(adam, store).step(only=[3])
+        with pytest.raises(TypeError, match="state_dict is 3, but must be a dict"):
+            OffloadedOptimizer(adam, store).load_state_dict(3)
         for make in (
             lambda store: OffloadedParameters([layer], store),
             lambda store: OffloadedActivations(store, layer),
@@ -410,6 +418,29 @@ def test_bad_arguments_are_named():
             OffloadedParameters([layer], store, lookahead=-1)
         with pytest.raises(ValueError, match="lookahead is -1"):
             next(streamed(store, [], lookahead=-1))
+
+
+@pytest.mark.parametrize("layers_that_fit", [0, 1])
+def test_a_store_without_room_leaves_the_model_as_it_was(layers_that_fit):
+    model = model_of()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    room = layers_that_fit * sum(p.nbytes + 64 for p in model.blocks[0].parameters()) + 1
+    with HostStore(capacity=room) as store, pytest.raises(StoreError, match="nothing was moved"):
+        OffloadedParameters(model.blocks, store)
+    assert same_bits(model.parameters(), before)
+    loss_of(model, 0).backward()  # and no hook is left that asks the store
+
+
+def test_an_error_while_all_weights_are_here_takes_none_of_them():
+    model = model_of()
+    with HostStore() as store:
+        offloaded = OffloadedParameters(model.blocks, store)
+        with pytest.raises(KeyError), offloaded.resident():
+            model.blocks[0].attention.out.weight.data.fill_(2.0)
+            raise KeyError
+        assert offloaded.here == 0
+        offloaded.restore()
+    assert model.blocks[0].attention.out.weight.eq(2).all()
 
 
 def test_weights_that_come_and_go_are_no_activations():

@@ -29,7 +29,7 @@ def least_work(chain, budget):
     """The least work done again by any sequence of actions at all that stays within a budget.
 
     Dijkstra over (running state, kept states, tapes, layers left); it knows no structure. A
-    budget counts bytes held after every action.
+    budget counts bytes held after every action, and the workspace of a backward pass.
     """
     start = (0, frozenset(), frozenset(), len(chain.layers))
     best, queue, order = {start: 0}, [(0, 0, start)], 0
@@ -48,7 +48,8 @@ def least_work(chain, budget):
                 work = chain.layers[running].flops
                 following.append((work, (running + 1, kept, taped, left)))
                 following.append((work, (running + 1, kept, taped | {running}, left)))
-        if left - 1 in taped:
+        workspace = chain.layers[left - 1].workspace_bytes
+        if left - 1 in taped and chain.held(kept, taped) + workspace <= budget:
             following.append((0, (None, kept, taped - {left - 1}, left - 1)))
         for more, found in following:
             fits = chain.held(found[1], found[2]) <= budget
@@ -79,6 +80,23 @@ def test_on_unequal_layers_the_planner_meets_the_search():
             plan, least = best_schedule(chain, budget), least_work(chain, budget)
             assert (plan.extra_flops if plan else None) == least
             cases += plan is not None
+    assert cases > 20
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_tapes_that_hold_their_output_and_need_room_in_their_backward_pass(equal):
+    """Within every budget for which there is a way, a plan is found: none breaks it at its end."""
+    draw, cases = random.Random(1), 0
+    for _ in range(12):
+        layers = [
+            LayerCost(*(draw.randint(1, 4) for _ in "123"), True, draw.random() < 0.5, w)
+            for w in draw.choices([0, 3, 6], k=3)
+        ]
+        chain = Chain((layers[0],) * 3 if equal else tuple(layers), layers[0].state_bytes)
+        for budget in range(chain.kept_bytes + 7):
+            plan, least = best_schedule(chain, budget), least_work(chain, budget)
+            assert (plan.extra_flops if plan else None) == least, (chain, budget)
+            cases += plan is not None and plan.extra_flops > 0
     assert cases > 20
 
 
