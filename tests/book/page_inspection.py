@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, sync_playwright
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
@@ -31,7 +31,7 @@ DOCUTILS = "citation"
 FORMULAS_ASIDE = {"exclude": [["mjx-container"]]}
 AT_ONCE = {"preload": False, "resultTypes": ["violations"]}
 
-# The mode changes colours only, so that one mode is enough for the other rules.
+# The mode changes colours only, so that the other rules are tried in light alone.
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
 
 
@@ -98,10 +98,8 @@ def start_browser() -> Iterator[Browser]:
         browser.close()
 
 
-def browser_faults(
-    context: BrowserContext, address: str, home: str, *, only_colours: bool = False
-) -> list[str]:
-    """What is wrong with a page as a reader's browser shows it, on a desktop and on a phone."""
+def browser_faults(context: BrowserContext, address: str, home: str) -> list[str]:
+    """What is wrong with a page as a reader's browser shows it: on a phone, in light, in dark."""
     page, faults, loaded = context.new_page(), [], []
 
     def only_home(route) -> None:
@@ -121,7 +119,6 @@ def browser_faults(
     page.goto(address, wait_until="load")
     _settle(page)
     faults += _content_faults(page)
-    faults += [f"axe {fault}" for fault in axe_faults(page, only_colours)]
     if sum(loaded) > LIMIT_KB * 1024:
         faults.append(f"loads {sum(loaded) / 1024:.0f} KB, more than {LIMIT_KB}")
     page.set_viewport_size(PHONE)
@@ -129,8 +126,21 @@ def browser_faults(
     if width > PHONE["width"]:
         wide = page.evaluate(WIDE_ELEMENTS, PHONE["width"])
         faults.append(f"scrolls sideways on a phone ({width} px): {', '.join(wide)}")
+    page.set_viewport_size(DESKTOP)
+    page.evaluate(ONE_TOKEN_OF_A_KIND)
+    faults += [f"axe {fault}" for fault in axe_faults(page)]
+    faults += _dark_faults(page)
     page.close()
     return faults
+
+
+def _dark_faults(page: Page) -> list[str]:
+    page.emulate_media(color_scheme="dark")
+    try:
+        page.wait_for_selector("html[data-theme=dark]", state="attached", timeout=10_000)
+    except TimeoutError:
+        return ["does not turn dark"]
+    return [f"axe in dark {fault}" for fault in axe_faults(page, only_colours=True)]
 
 
 def axe_faults(page: Page, only_colours: bool = False) -> list[str]:
@@ -180,6 +190,19 @@ COUNTS = """() => {
     "widgets that are empty": all(".anywidget-static").filter((e) => !e.children.length).length,
     "images without alternative text": all("img:not([alt])").length,
   };
+}"""
+
+# Thousands of code tokens would take most of the time of axe, and those whose classes agree all the
+# way up are coloured alike: the first of them keeps its span, the later ones become plain text.
+# The first that counts has two characters: axe does not judge one.
+ONE_TOKEN_OF_A_KIND = """() => {
+  const seen = new Set();
+  for (const token of document.querySelectorAll("pre span")) {
+    let kind = "";
+    for (let up = token; up; up = up.parentElement) kind += `${up.className} ${up.style.cssText}|`;
+    if (seen.has(kind) && !token.firstElementChild) token.replaceWith(...token.childNodes);
+    if (token.textContent.trim().length > 1) seen.add(kind);
+  }
 }"""
 
 WIDE_ELEMENTS = """(width) => {

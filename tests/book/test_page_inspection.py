@@ -7,8 +7,18 @@ from page_inspection import browser_faults, file_faults, start_browser
 
 from book._tools.serve import server
 
-FINE = """<!doctype html><html lang="en"><head><title>A page</title></head><body><main>
+DARK = """<script>matchMedia("(prefers-color-scheme: dark)").onchange = () => {
+document.documentElement.dataset.theme = "dark"; }</script>"""
+
+FINE = f"""<!doctype html><html lang="en"><head><title>A page</title>{DARK}</head><body><main>
 <h1>A page</h1><p id="here"><a href="#here">fine</a></p></main></body></html>"""
+
+# Where a token is pale for what stands around it, or in dark alone, the others must not hide it.
+PALE_TOKENS = f"""<!doctype html><html lang="en"><head><title>Code</title>{DARK}<style>
+.lit .k {{ color: #ddd }} [data-theme=dark] .n {{ color: #ddd }} .k, .n {{ color: #222 }}
+</style></head><body><main><h1>Code</h1><pre><span class="k">for</span> <span class="n">x</span>
+<span class="k">in</span> <span class="n" id="name">ranks</span>
+<span class="lit"><span class="o">+</span></span> <span class="lit"><span class="k" id="pale">if</span></span></pre></main></body></html>"""
 
 FAULTY = """<!doctype html><html lang="en"><head>
 <link rel="stylesheet" href="https://elsewhere.example/style.css">
@@ -26,18 +36,19 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     (folder / "fine.html").write_text(FINE)
     (folder / "faulty.html").write_text(FAULTY)
+    (folder / "tokens.html").write_text(PALE_TOKENS)
     return folder
 
 
 @pytest.fixture(scope="module")
 def seen(site):
-    """The faults of both pages in Chromium."""
+    """The faults of the pages in Chromium."""
     with server(str(site)) as running:
         Thread(target=running.serve_forever, daemon=True).start()
         home = f"http://127.0.0.1:{running.server_port}/"
         for browser in start_browser():
             context = browser.new_context()
-            names = ("fine", "faulty")
+            names = ("fine", "faulty", "tokens")
             found = {name: browser_faults(context, f"{home}{name}.html", home) for name in names}
         running.shutdown()
         return found
@@ -76,7 +87,13 @@ def test_file_faults_are_found(site, fault):
         "1 images without alternative text",
         "axe color-contrast",
         "scrolls sideways on a phone",
+        "does not turn dark",
     ],
 )
 def test_browser_faults_are_found(seen, fault):
     assert any(fault in found for found in seen["faulty"])
+
+
+def test_pale_tokens_of_code_are_found(seen):
+    told = [fault for fault in seen["tokens"] if "favicon" not in fault]
+    assert told == ["axe color-contrast: #pale", "axe in dark color-contrast: #name, #pale"]
