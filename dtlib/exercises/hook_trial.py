@@ -20,9 +20,11 @@ def judge_hook(answer: Callable) -> None:
     except RanksError as error:
         said = str(error).splitlines()[0].split("NotYet: ")
         raise NotYet(said[1] if len(said) > 1 else f"on the ranks: {said[0][:240]}") from None
-    if any(early for _, early in alone):
+    if any(early for _, early, _ in alone):
         raise NotYet("right, but the log says that a sum is done before it is there")
-    if any(mean != 1.0 for mean, _ in alone):
+    if any(astray for *_, astray in alone):
+        raise NotYet("with all ranks it is right, but it sums over all of them, not over `group`")
+    if any(mean != 1.0 for mean, *_ in alone):
         raise NotYet(
             "with two ranks it is right, but a group of one rank gets no mean: see `state`"
         )
@@ -57,23 +59,23 @@ def _train_with(hook: Callable | None) -> tuple:
     return log.records, weights, bool(waited)
 
 
-def _alone(hook: Callable) -> tuple[float, bool]:
-    """In a group that has this rank only: what becomes of ones, and was it done before its sum?"""
+def _alone(hook: Callable) -> tuple[float, bool, bool]:
+    """In a group of this rank only: what ones become; was it done too early; in another group?"""
     import torch
     import torch.distributed as dist
 
     from dtlib.step_log import StepLog
 
     groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
-    log, sums = StepLog(dist.get_rank()), []
+    own, log, sums = groups[dist.get_rank()], StepLog(dist.get_rank()), []
     plain, dist.all_reduce = dist.all_reduce, _held_back(sums)
     log.begin()
     try:
-        future = hook((log, groups[dist.get_rank()]), _Bucket(torch.ones(4)))
+        future = hook((log, own), _Bucket(torch.ones(4)))
         early = bool(sums) and any(travel.finished is not None for travel in log._travels)
-        for ready, tensor in sums:
+        for ready, tensor, _ in sums:
             ready.set_result([tensor])
-        return float(future.wait().mean()), early
+        return float(future.wait().mean()), early, any(group is not own for *_, group in sums)
     finally:
         dist.all_reduce = plain
 
@@ -91,7 +93,7 @@ def _held_back(sums: list) -> Callable:
 
     def all_reduce(tensor, op=None, group=None, async_op=False):
         held = Held()
-        sums.append((held.future, tensor))
+        sums.append((held.future, tensor, group))
         return held
 
     return all_reduce
@@ -123,6 +125,7 @@ class _Bucket:
 
 def _unaided(hook: Callable) -> Callable:
     """The hook, which may call neither the library's nor torch's; what it returns, unwrapped."""
+    from torch._C import Future  # also those of gloo, which are no torch.futures.Future
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
     from dtlib.memory.logged_engines import logging_hook
@@ -130,9 +133,22 @@ def _unaided(hook: Callable) -> Callable:
     def tried(state, bucket):
         with unaided(logging_hook, allreduce_hook, write="the lines"):
             future = hook(state, bucket)
-        return future.real if isinstance(future, _Future) else future
+        future = future.real if isinstance(future, _Future) else future
+        if not isinstance(future, Future):  # torch itself would end with a segmentation fault
+            raise NotYet(f"the hook must return a future, got {type(future).__name__}")
+        return future.then(_only_a_tensor)
 
     return tried
+
+
+def _only_a_tensor(future: Any) -> Any:
+    """The future's value, which torch could not use if it were something else."""
+    from torch import Tensor
+
+    value = future.value()
+    if not isinstance(value, Tensor):
+        raise NotYet(f"the future's value must be the summed tensor, not a {type(value).__name__}")
+    return value
 
 
 class _Future:

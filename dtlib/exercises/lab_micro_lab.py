@@ -10,6 +10,7 @@ from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, number, real, unaided, whole
 from dtlib.exercises.practice_logs import (
     BUCKETS,
+    OTHER_MODEL,
     edited_logs,
     practice_logs,
     replica_log,
@@ -82,9 +83,10 @@ def buckets(answer: Any) -> str:
     _own(answer, "bucket_bytes(sizes, limits)")
     draw = random.Random(5)
     cases = [([8, 4, 8, 4, 8], [8, 12]), ([100], [8, 8]), ([4] * 9, [4, 12]), ([8, 8, 4], [4, 400])]
-    cases += [([draw.randrange(4, 400, 4) for _ in range(40)], [60, cap]) for cap in (60, 500, 900)]
+    for limits in ([60, 60], [60, 500], [60, 900], [500], [60, 300, 900]):
+        cases += [([draw.randrange(4, 400, 4) for _ in range(40)], limits)]
     for sizes, limits in cases:
-        where = f"sizes {sizes}, limits {limits}" if len(sizes) < 10 else f"{len(sizes)} sizes"
+        where = f"{f'sizes {sizes}' if len(sizes) < 10 else f'{len(sizes)} sizes'}, limits {limits}"
         with mock.patch("torch.distributed._compute_bucket_assignment_by_size", _torchs_own):
             found = _listed(call(answer, list(sizes), list(limits)), where)
         expected = _closed_at(sizes, limits)
@@ -133,8 +135,10 @@ def _explain_buckets(found: list[int], sizes: list[int], limits: list[int], wher
         raise NotYet(f"{where}: some gradients are in two buckets, or a bucket was not emptied")
     if found == _closed_before(sizes, limits):
         raise NotYet(f"{where}: torch does not look ahead: a bucket closes once it has its limit")
+    if found == _closed_at(sizes, [limit + 1 for limit in limits]):
+        raise NotYet(f"{where}: a bucket that has just reached its limit is closed, too")
     for same in (limits[:1], limits[1:]):
-        if found == _closed_at(sizes, same):
+        if len(limits) > 1 and found == _closed_at(sizes, same):
             raise NotYet(f"{where}: one limit for all; the first is for bucket 0, the other after")
     if found == _closed_at(sizes[::-1], limits):
         raise NotYet(f"{where}: the sizes come in the order in which the gradients get ready")
@@ -169,6 +173,8 @@ def exposed(answer: Any) -> str:
     _own(answer, "after_backward(lines)")
     for seed in range(6):
         lines = of_step(replica_log(seed=seed, buckets=BUCKETS[: 3 + seed % 5]), 1 + seed % 2)
+        if seed == 2:  # a bucket is launched by the last gradient itself
+            lines[-1]["launch_ms"] = lines[-1]["bwd_done_ms"]
         if seed == 4:  # a slow bucket in the middle ends last
             lines[1]["done_ms"] = lines[-1]["done_ms"] + 3
         if seed == 5:  # all is over before backward is
@@ -188,7 +194,8 @@ def _judge_exposed(found: Any, lines: list[dict], where: str) -> None:
         raise NotYet(f"return a pair (share, milliseconds), got {found!r:.60}")
     end = lines[0]["bwd_done_ms"]
     late = [line for line in lines if line["launch_ms"] >= end]
-    share = sum(line["bytes"] for line in late) / sum(line["bytes"] for line in lines)
+    share_of = 1 / sum(line["bytes"] for line in lines)
+    share = sum(line["bytes"] for line in late) * share_of
     last = max(line["done_ms"] for line in lines)
     value, ms = real(found[0], f"{where}: the share"), real(found[1], f"{where}: the time", "ms")
     if abs(value - share) > 1e-6:
@@ -198,6 +205,8 @@ def _judge_exposed(found: Any, lines: list[dict], where: str) -> None:
             raise NotYet(f"{where}: a share is at most 1, not a percentage")
         if abs(value - (1 - share)) < 1e-6:
             raise NotYet(f"{where}: that is what sets out in time")
+        if abs(value - sum(n["bytes"] for n in lines if n["launch_ms"] > end) * share_of) < 1e-6:
+            raise NotYet(f"{where}: what is launched exactly at bwd_done_ms is late, too")
         raise NotYet(f"{where}: the share of bytes launched at or after bwd_done_ms is another")
     wanted = max(0.0, last - end)
     if abs(ms - wanted) > 1e-3:
@@ -243,8 +252,8 @@ def volume(answer: Any) -> str:
 def audit(answer: Any) -> str:
     _own(answer, "audit(records, params, count)")
     for name, (records, broken) in edited_logs().items():
-        params = sum(BUCKETS) // 4
-        found = call(answer, deepcopy(records), params, len(BUCKETS))
+        buckets = BUCKETS[:5] if name == OTHER_MODEL else BUCKETS
+        found = call(answer, deepcopy(records), sum(buckets) // 4, len(buckets))
         try:
             letters = set(found)
         except TypeError:

@@ -7,6 +7,7 @@ from random import Random
 from dtlib.step_log import of_step
 
 BUCKETS = (330_760, 264_192, 265_216, 263_680, 264_192, 265_216, 1_057_792)
+OTHER_MODEL = "an honest log of a model with five buckets"
 UNITS = {"root": 1_124_872, "layer.0": 793_088, "layer.1": 793_088}
 
 
@@ -117,6 +118,7 @@ def edited_logs() -> dict[str, tuple[list[dict], str]]:
     return {
         "an honest log": (edited(None), ""),
         "an honest log of four ranks": (edited(None, P=4, steps=5, seed=3), ""),
+        OTHER_MODEL: (edited(None, buckets=BUCKETS[:5]), ""),
         "a log whose first step has all buckets": (edited(None, rebuilt=False), "a"),
         "a log whose buckets are never rebuilt": (edited(once), "a"),
         "a log in which a bucket sets out late": (edited(late), "b"),

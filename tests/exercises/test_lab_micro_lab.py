@@ -39,6 +39,10 @@ def bucket_bytes(sizes, limits):
     return buckets + [filled] * (filled > 0)
 
 
+def of_two_limits(sizes, limits):
+    return bucket_bytes(sizes, [limits[0], limits[1]])
+
+
 def looking_ahead(sizes, limits):
     buckets = []
     for size in sizes:
@@ -187,6 +191,30 @@ def done_at_once(state, bucket):
     return work.get_future().then(lambda future: future.value()[0])
 
 
+def returning_nothing(state, bucket):
+    my_hook(state, bucket)
+
+
+def returning_a_list(state, bucket):
+    log, group = state
+    mean = bucket.buffer() / dist.get_world_size(group)
+    travel = log.travel("all_reduce", mean.nbytes, bucket=bucket.index())
+    return travel.follow(dist.all_reduce(mean, group=group, async_op=True)).get_future()
+
+
+def over_all_ranks(state, bucket):
+    log, group = state
+    buffer = bucket.buffer().div_(dist.get_world_size(group))
+    travel = log.travel("all_reduce", buffer.nbytes, bucket=bucket.index())
+    work = dist.all_reduce(buffer, async_op=True)
+
+    def finish(future):
+        travel.done()
+        return future.value()[0]
+
+    return work.get_future().then(finish)
+
+
 def with_its_own_future(state, bucket):
     log, group = state
     travel = log.travel("all_reduce", bucket.buffer().nbytes, bucket=bucket.index())
@@ -246,6 +274,11 @@ def late_buckets(lines):
     return len(late) / len(lines), after_backward(lines)[1]
 
 
+def strictly_after(lines):
+    late = sum(line["bytes"] for line in lines if line["launch_ms"] > line["bwd_done_ms"])
+    return late / sum(line["bytes"] for line in lines), after_backward(lines)[1]
+
+
 def last_line(lines):
     return after_backward(lines)[0], max(0.0, lines[-1]["done_ms"] - lines[-1]["bwd_done_ms"])
 
@@ -279,7 +312,7 @@ def audit(records, params, count, ranks=None, steps=None, first=True):
             continue
         if len(lines) != (1 if step == 0 and first else count):
             broken.add("a")
-        if any(line["launch_ms"] > line["bwd_done_ms"] for line in lines[:-1]):
+        if any(line["launch_ms"] >= line["bwd_done_ms"] for line in lines[:-1]):
             broken.add("b")
         if sum(line["bytes"] for line in lines) != 4 * params:
             broken.add("c")
@@ -414,6 +447,9 @@ CASES = {
         solution=bucket_bytes,
         wrong=[
             (by_torchs_function, "torch's own function"),
+            (of_two_limits, "raises IndexError"),
+            (lambda sizes, limits: bucket_bytes(sizes, limits[:2]), "limits .60, 300, 900."),
+            (lambda n, limits: bucket_bytes(n, [x + 1 for x in limits]), "just reached its limit"),
             (looking_ahead, "torch does not look ahead"),
             (without_the_last, "some gradients are in no bucket|two buckets"),
             (lambda sizes, limits: bucket_bytes(sizes, limits[:1]), "one limit for all"),
@@ -438,6 +474,9 @@ CASES = {
             (always_bucket_0, "in step 1 a line has another bucket"),
             (never_done, "on the ranks: .*bucket.* was launched, but never said to be done"),
             (done_at_once, "says that a sum is done before it is there"),
+            (returning_nothing, "must return a future, got NoneType"),
+            (returning_a_list, "must be the summed tensor, not a list"),
+            (over_all_ranks, "not over `group`"),
             (dividing_by_two, "a group of one rank gets no mean"),
             (waiting_for_the_future, "it waits for the sum"),
             (imported_hook, "the library's own logging_hook: write the lines"),
@@ -453,6 +492,7 @@ CASES = {
         wrong=[
             (late_buckets, "a share of the buckets; bytes are asked for"),
             (last_line, "the last line is not always the last to end|another time"),
+            (strictly_after, "launched exactly at bwd_done_ms is late"),
             (own_time, "earlier buckets may still be on their way|another time"),
             (signed, "a time cannot be negative"),
             (lambda lines: (100 * after_backward(lines)[0], 0), "not a percentage"),
@@ -481,6 +521,7 @@ CASES = {
             (lambda r, p, c: audit(r, 4 * p, c), "an honest log: claim c holds"),
             (lambda r, p, c: audit(r, p, c, ranks=[1]), "five steps .* claim b is broken"),
             (lambda r, p, c: audit(r, p, c, steps=[0, 1, 2]), "five steps .* claim b"),
+            (lambda r, p, c: audit(r, MINI, 7), "five buckets: claim a holds"),
             (audit_sums, "that another lacks: .* claim c"),
             (audit_of_lines, "sends nothing in one step: .* claim a"),
             (lambda r, p, c: set(), "all buckets: you do not see that claim a"),

@@ -1,6 +1,6 @@
 """The micro-lab as a script: one engine, or the whole offline run.
 
-    python microlab.py                                  all of it, on two processes, in minutes
+    python microlab.py                                  all of it, on two processes
     python microlab.py --engine zero3 --steps 100       one engine; its log lies in logs/
     torchrun --nproc-per-node 2 microlab.py --engine torch-ddp --bucket-mb 5
 
@@ -12,7 +12,11 @@ Where every rank has a GPU it runs over NCCL, else over gloo. Online, and with t
 """
 
 import argparse
+import importlib.util
+import math
 import os
+import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -23,9 +27,12 @@ from dtlib.memory.log_claims import check_claims
 from dtlib.memory.logged_engines import ENGINES, native_bucket_bytes
 from dtlib.memory.micro_lab import DATA, SIZES, bare_all_reduces, build, run_engine, sweep
 from dtlib.parallelism import overlapped_steps
+from dtlib.runtime import RanksError, RankTimeout
 from dtlib.step_log import of_step
 
 CAPS = (None, 1, 5, 25, 100, 1000)
+LEARNING = 300  # steps after which the toy sentences have been learned
+LONGER = 5  # times the timeout, for these steps and the large model of the whole run
 FIRST = int(os.environ.get("RANK", 0)) == 0
 
 
@@ -79,15 +86,17 @@ def whole_run(ranks, options) -> None:
         )
         assert found <= limit, f"the weights of {name} are {found:g} away from those of ddp"
         say(f"  weights of ddp and {name}: {found:.1g} apart, {limit:g} allowed")
-    if options["steps"] < 300:
-        one_engine(ranks, "torch-ddp", {**options, "steps": 300})
-    bucket_sweep(ranks, size="base", batch=4, length=8, steps=3)
+    timeout = LONGER * options["timeout"]
+    if options["steps"] < LEARNING:  # in a folder of its own: the logs that were compared stay
+        more = {"steps": LEARNING, "timeout": timeout, "folder": options["folder"] / "longer"}
+        one_engine(ranks, "torch-ddp", options | more)
+    bucket_sweep(ranks, size="base", batch=4, length=8, steps=3, timeout=timeout)
 
 
 def bucket_sweep(ranks, size, **options) -> None:
     """Buckets as predicted by torch's function, and their last end as predicted by alpha, beta."""
     sizes = [2**k for k in (12, 16, 18, 20, 22, 24, 26)]
-    samples = on_all(ranks, bare_all_reduces, sizes)[0]
+    samples = on_all(ranks, bare_all_reduces, sizes, timeout=options["timeout"])[0]
     fit = fit_alpha_beta(samples)
     rate = f"{fit.beta / 1e9:.2f} GB/s"
     say(f"alpha {1e6 * fit.alpha:.0f} us, beta {rate}, from {len(sizes)} sizes of bare all-reduces")
@@ -108,7 +117,7 @@ def bucket_sweep(ranks, size, **options) -> None:
         )
 
 
-def main() -> None:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--engine", choices=ENGINES, help="one engine (default: the whole run)")
     parser.add_argument("--size", choices=SIZES, default="mini")
@@ -121,19 +130,55 @@ def main() -> None:
     parser.add_argument("--world", type=int, default=2, help="processes, if torchrun starts none")
     parser.add_argument("--folder", type=Path, default=Path("logs"), help="where the logs go")
     parser.add_argument("--timeout", type=float, default=60, help="seconds until a run is stopped")
-    chosen = parser.parse_args()
+    return parser
+
+
+def refused(chosen) -> str | None:
+    """What is wrong with the arguments, before a process is started for them."""
     for name in ("steps", "batch", "world", "timeout", "bucket_mb"):
-        if (value := getattr(chosen, name)) is not None and value <= 0:
-            parser.error(f"--{name.replace('_', '-')} {value}: must be positive")
-    options = {key: getattr(chosen, key) for key in ("size", "data", "steps", "batch")}
+        value = getattr(chosen, name)
+        if value is not None and not 0 < value < math.inf:
+            return f"--{name.replace('_', '-')} {value}: must be a positive number"
+    P = int(os.environ.get("WORLD_SIZE", chosen.world))
+    if chosen.batch % P:
+        return f"--batch {chosen.batch}: must be a multiple of {P}, for {P} ranks share it"
+    if not chosen.engine and (P < 2 or chosen.steps < 2):
+        return f"--world {P} --steps {chosen.steps}: two ranks and two steps at least, or --engine"
+    if (chosen.data, chosen.size) == ("sst2", "mini"):
+        return "--data sst2: mini does not have its words; give --size base or pretrained"
+    extras = ["transformers"] * (chosen.size == "pretrained" or chosen.data == "sst2")
+    extras += ["datasets"] * (chosen.data == "sst2")
+    if missing := [name for name in extras if importlib.util.find_spec(name) is None]:
+        return (
+            f"--size {chosen.size} --data {chosen.data}: {' and '.join(missing)} missing, "
+            "pip install 'dtlib[online]'; --size mini --data toy needs nothing"
+        )
+    try:
+        chosen.folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=chosen.folder).close()
+    except OSError as error:
+        return f"--folder {chosen.folder}: {error.strerror}; name a folder that can be written"
+    return None
+
+
+def main() -> None:
+    parser = arguments()
+    chosen = parser.parse_args()
+    if wrong := refused(chosen):
+        parser.error(wrong)
+    options = {key: getattr(chosen, key) for key in ("size", "data", "steps", "batch", "timeout")}
     options |= {"bucket_mb": chosen.bucket_mb, "folder": chosen.folder.absolute()}
     start = time.perf_counter()
     world = None if "RANK" in os.environ else chosen.world
-    with launch(world, timeout=chosen.timeout) as ranks:
-        if chosen.engine:
-            one_engine(ranks, chosen.engine, options)
-        else:
-            whole_run(ranks, options)
+    try:
+        with launch(world, timeout=chosen.timeout) as ranks:
+            if chosen.engine:
+                one_engine(ranks, chosen.engine, options)
+            else:
+                whole_run(ranks, options)
+    except (RanksError, AssertionError) as error:
+        hint = "\n(--timeout gives them more time)" if isinstance(error, RankTimeout) else ""
+        sys.exit(f"{parser.prog}: {error}{hint}")
     say(f"{time.perf_counter() - start:.0f} s in all; the logs are in {chosen.folder}/")
 
 
