@@ -1,9 +1,7 @@
 // A number in prose shows the formula that it comes from: on hover, on focus and on a tap.
-// Escape closes it, and the pointer may move onto it. Boxes that scroll sideways take the focus, so
-// that keys scroll them.
+// Escape closes it, and the pointer may move onto it.
 (() => {
   const SELECTOR = "data[data-formula]";
-  const SCROLLING = ".dt-figure, .dt-compare";
   const GAP = 6;
   let tip = null;
   let owner = null;
@@ -55,16 +53,7 @@
     leaving = setTimeout(close, 200);
   }
 
-  function letKeysScroll() {
-    for (const box of document.querySelectorAll(SCROLLING)) {
-      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
-      else box.removeAttribute("tabindex");
-    }
-  }
-
   function start() {
-    letKeysScroll();
-    addEventListener("resize", letKeysScroll);
     const numbers = document.querySelectorAll(SELECTOR);
     if (!numbers.length) return;
     build();

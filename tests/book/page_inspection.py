@@ -126,6 +126,7 @@ def browser_faults(context: BrowserContext, address: str, home: str) -> list[str
     if width > PHONE["width"]:
         wide = page.evaluate(WIDE_ELEMENTS, PHONE["width"])
         faults.append(f"scrolls sideways on a phone ({width} px): {', '.join(wide)}")
+    faults += [f"ratio out of sight on a phone: {row}" for row in page.evaluate(HIDDEN_RATIOS)]
     page.set_viewport_size(DESKTOP)
     page.evaluate(ONE_TOKEN_OF_A_KIND)
     faults += [f"axe {fault}" for fault in axe_faults(page)]
@@ -203,6 +204,18 @@ ONE_TOKEN_OF_A_KIND = """() => {
     if (seen.has(kind) && !token.firstElementChild) token.replaceWith(...token.childNodes);
     if (token.textContent.trim().length > 1) seen.add(kind);
   }
+}"""
+
+# The last column of a table of predictions is what the reader came for; of each table that hides
+# it, the first row. Folded tables have no width. It takes a frame until the resize is answered.
+HIDDEN_RATIOS = """async () => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const hidden = (box) => {
+    const ratio = box.querySelector("tr > :last-child")?.getBoundingClientRect();
+    return ratio?.width && ratio.right > box.getBoundingClientRect().right + 1;
+  };
+  return [...document.querySelectorAll(".dt-compare")].filter(hidden)
+    .map((box) => box.querySelector("tbody tr")?.innerText.replaceAll("\\t", " ") ?? "");
 }"""
 
 WIDE_ELEMENTS = """(width) => {

@@ -18,7 +18,8 @@ PALE_TOKENS = f"""<!doctype html><html lang="en"><head><title>Code</title>{DARK}
 .lit .k {{ color: #ddd }} [data-theme=dark] .n {{ color: #ddd }} .k, .n {{ color: #222 }}
 </style></head><body><main><h1>Code</h1><pre><span class="k">for</span> <span class="n">x</span>
 <span class="k">in</span> <span class="n" id="name">ranks</span>
-<span class="lit"><span class="o">+</span></span> <span class="lit"><span class="k" id="pale">if</span></span></pre></main></body></html>"""
+<span class="lit"><span class="o">+</span></span>
+<span class="lit"><span class="k" id="pale">if</span></span></pre></main></body></html>"""
 
 FAULTY = """<!doctype html><html lang="en"><head>
 <link rel="stylesheet" href="https://elsewhere.example/style.css">
@@ -28,6 +29,8 @@ FAULTY = """<!doctype html><html lang="en"><head>
 <span class="math">$x$</span> <div class="needs-kernel">no</div>
 <div class="anywidget-static"></div> <img src="missing.png">
 <div style="width: 900px">wide</div>
+<div class="dt-compare" style="width: 300px; overflow: auto"><table style="width: 400px"><tbody>
+<tr><th>ring</th><td>1 ms</td><td>2x</td></tr></tbody></table></div>
 <script>console.error("something broke"); undefined_name()</script></body></html>"""
 
 
@@ -87,6 +90,7 @@ def test_file_faults_are_found(site, fault):
         "1 images without alternative text",
         "axe color-contrast",
         "scrolls sideways on a phone",
+        "ratio out of sight on a phone: ring",
         "does not turn dark",
     ],
 )

@@ -18,7 +18,7 @@ _PAGE = """<!doctype html>
 <body><main><h1>Widgets</h1>
 {cells}
 <script type="application/vnd.jupyter.widget-state+json">{state}</script>
-</main><script>{host}</script><script>{numbers}</script></body></html>"""
+</main><script>{host}</script><script>{numbers}</script><script>{wide}</script></body></html>"""
 
 
 def stored(widget) -> dict:
@@ -49,6 +49,7 @@ def page(*outputs, theme: str = "light") -> str:
         state=json.dumps({"state": states}, sort_keys=True).replace("</", "<\\/"),
         host=_read("anywidget-static.js"),
         numbers=_read("numbers.js"),
+        wide=_read("wide.js"),
     )
 
 
