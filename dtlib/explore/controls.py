@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dtlib.foundations.units import format_quantity
+
 SCALES = ("log", "linear", "powers of two")
 _STEPS_PER_DECADE = 20
 _LINEAR_STEPS = 100
@@ -79,12 +81,17 @@ def control(given) -> Control:
 
 
 def slider_over(name: str, label: str, unit: str, values: Sequence[float], start: float) -> dict:
-    """What a script needs to know of a slider over these values, with no symbol of its own."""
+    """What a script needs to know of a slider over these values, with no symbol of its own.
+
+    >>> slider_over("latency", "latency", "s", [0, 0.01, 0.02], 0)["plain"]
+    '0 s to 20 ms'
+    """
+    ends = (format_quantity(v, unit, 3) if unit else f"{v}" for v in (values[0], values[-1]))
     return {
         "name": name,
         "label": label,
         "symbol": "",
-        "plain": f"{values[0]} to {values[-1]}",
+        "plain": " to ".join(ends),
         "unit": unit,
         "values": list(values),
         "index": list(values).index(start),

@@ -49,8 +49,7 @@ class OffloadLab(Widget):
             "jitter": ("jitter of the transfers", "%"),
             "latency": ("latency", "s"),
         }
-        shown = {"jitter": 1, "latency": 1e-3}
-        spoken = {"jitter": {"plain": "0 to 100 percent"}, "latency": {"plain": "0 to 200 ms"}}
+        shown = {"latency": 1e-3}
         spec = {
             "title": title,
             "computing": COMPUTING,
@@ -65,7 +64,6 @@ class OffloadLab(Widget):
                     [value * shown.get(name, 1) for value in values],
                     start[name] * shown.get(name, 1),
                 )
-                | spoken.get(name, {})
                 for name, values in _CHOICES.items()
             ],
             "values": {name: list(values) for name, values in _CHOICES.items()},

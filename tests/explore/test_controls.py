@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scripts import Scripts
 
 from dtlib.explore import Task, between
+from dtlib.explore.controls import slider_over
 from dtlib.foundations.units import GB, KB, us
 
 POSITIVE = st.floats(1e-9, 1e12)
@@ -56,6 +57,19 @@ def test_whole_numbers_stay_whole():
 def test_a_control_names_what_is_wrong(arguments, options, said):
     with pytest.raises(ValueError, match=said):
         between(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("unit", "values", "said"),
+    [
+        ("s", [0.0, 0.01, 0.2], "0 s to 200 ms"),
+        ("%", [0, 0.5, 1], "0 % to 100 %"),
+        ("×", [0.2, 1, 3], "0.2× to 3×"),
+        ("", [1, 2, 1024], "1 to 1024"),
+    ],
+)
+def test_a_slider_says_its_range_with_the_unit(unit, values, said):
+    assert slider_over("x", "x", unit, values, values[0])["plain"] == said
 
 
 CONDITIONS = [

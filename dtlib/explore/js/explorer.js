@@ -249,9 +249,11 @@ function render({ model: widget, el }) {
       17,
       box.bottom - 6,
     );
+    const room = Math.max(px - box.left, box.right - px) - 16;
     const words = dots.map(({ i, value }) => {
-      const name = width < WIDE && curves.length > 1 ? `${curves[i].label} ` : "";
-      return name + formatQuantity(value, y.unit, 3);
+      const number = formatQuantity(value, y.unit, 3);
+      const named = `${curves[i].label} ${number}`;
+      return width < WIDE && curves.length > 1 && 6.8 * named.length < room ? named : number;
     });
     const turned = px + 16 + 7.4 * Math.max(0, ...words.map((word) => word.length)) > box.right;
     return s(
