@@ -1,8 +1,9 @@
-// What is wider than its column: a displayed equation is broken before its operators, and a box
+// What is wider than its column: an equation is broken before its operators, and a box
 // that still scrolls sideways fades out at the edge where more of it is hidden, and takes the
 // focus, so that keys scroll it.
 (() => {
   const EQUATIONS = "mjx-container[display]";
+  const IN_TEXT = "mjx-container:not([display])";
   const SCROLLING = `pre, .dt-figure, .dt-compare, .pst-scrollable-table-container, ${EQUATIONS}`;
   const RELATIONS = "=≈<>≤≥";
   const OPERATORS = `${RELATIONS}+−-⋅·×`;
@@ -19,6 +20,12 @@
   ];
 
   const isWide = (box) => box.scrollWidth > box.clientWidth + 1;
+
+  // A formula in a line of text that is longer than the line.
+  function isLong(formula) {
+    const text = formula.closest("p, li, dd, td, figcaption");
+    return text && formula.getBoundingClientRect().width > text.clientWidth + 1;
+  }
 
   // The symbol of an operator; a glyph of MathJax is a class that ends in its code point.
   function symbol(node) {
@@ -96,7 +103,8 @@
       (box.closest("div.math") ?? box).classList.add("dt-wide");
     }
     for (const way of WAYS) {
-      for (const row of wide(EQUATIONS).map(rowOf)) row && split(row, way);
+      const long = [...document.querySelectorAll(IN_TEXT)].filter(isLong);
+      for (const row of [...wide(EQUATIONS), ...long].map(rowOf)) row && split(row, way);
     }
   }
 
