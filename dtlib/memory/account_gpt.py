@@ -8,7 +8,8 @@ besides. A test holds the sum equal to what a meter of saved tensors finds, to t
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dtlib.foundations.require import require, require_count
+from dtlib.foundations.require import require, require_count, require_type
+from dtlib.foundations.transformer import TransformerSpec
 
 _INDEX = 8  # bytes of one index
 
@@ -40,8 +41,11 @@ def gpt_kept_tensors(
     >>> sum(row.bytes for row in rows) - account
     17538
     """
+    require_type("gpt_kept_tensors", TransformerSpec, spec=spec)
     owner = f"gpt_kept_tensors of {spec.name!r}"
     require_count(owner, seq=seq, micro_batch=micro_batch)
+    allowed = f"at most {spec.positions}, the rows of its table of positions"
+    require(not 0 < spec.positions < seq, owner, "seq", seq, allowed)
     require(element_bytes in (2, 4), owner, "element_bytes", element_bytes, "2 or 4")
     require(spec.mla is None, owner, "mla", spec.mla, "None: GPT has no latent attention")
     shape = spec, seq, micro_batch * seq, element_bytes

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from dtlib.foundations.activations import Kept, kept_tensors
 from dtlib.foundations.formula import formula
 from dtlib.foundations.poly import ceil, minimum
-from dtlib.foundations.require import require, require_count, require_divisor
+from dtlib.foundations.require import require, require_count, require_divisor, require_type
+from dtlib.foundations.transformer import TransformerSpec
 
 _KORTHIKANTI = "Korthikanti et al. 2023"
 _INPUT = "input of the norm"
@@ -93,7 +94,13 @@ def activation_bytes(
     >>> activation_bytes(llama, 8192) == llama.activation_bytes(8192)
     True
     """
-    layers = spec.layers - first_layer if layers is None else layers
+    require_type("activation_bytes", TransformerSpec, spec=spec)
+    require_type("activation_bytes", bool, sequence_parallel=sequence_parallel, flash=flash)
+    require_count("activation_bytes", 0, first_layer=first_layer)
+    left = spec.layers - first_layer
+    layers = left if layers is None else layers
+    require_count("activation_bytes", 0, layers=layers)
+    require(layers <= left, "activation_bytes", "layers", layers, f"at most {left}, what is left")
     check_layers(spec, seq, micro_batch, tp, cp, sequence_parallel, recompute, segment)
     dense, mixed = layer_kinds(spec, first_layer, layers)
     ranks = tp if sequence_parallel else 1
@@ -129,6 +136,8 @@ def check_layers(spec, seq, micro_batch, tp, cp, sequence_parallel, recompute, s
 
 def _kept_rows(spec, experts, flash, recompute) -> list[tuple[Kept, Kept]]:
     """Every kept row for sequences of one and of two tokens: what grows belongs to pairs."""
+    require_type("token_bytes", TransformerSpec, spec=spec)
+    require(bool(spec.moe) or not experts, "token_bytes", "experts", experts, "False: it has none")
     short, long = (kept_tensors(spec, s, experts=experts, flash=flash) for s in (1, 2))
     rows = list(zip(short, long, strict=True))
     if recompute == "full":
@@ -142,7 +151,8 @@ def _without(spec, rows, recompute):
     owner = f"recompute policy for {spec.name!r}"
     known = list(dict.fromkeys(row.name for row, _ in rows if row.name != _INPUT))
     policies = "'none', 'selective', 'full' or names of kept tensors"
-    require(not isinstance(recompute, str), owner, "recompute", recompute, policies)
+    good = isinstance(recompute, Iterable) and not isinstance(recompute, str)
+    require(good, owner, "recompute", recompute, policies)
     struck = set(recompute)
     for name in sorted(struck):
         require(name in known, owner, "a name in recompute", name, f"one of {', '.join(known)}")

@@ -1,5 +1,6 @@
 """What an account of memory is asked for: its arguments, and what they must fulfil."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtlib.foundations.hardware import GPU
@@ -67,7 +68,9 @@ def layers_of_stages(spec, pp, stages) -> tuple[int, ...]:
         allowed = f"a divisor of the {spec.layers} layers, or stages given one by one"
         require(good, owner, "pp", pp, allowed)
         return (spec.layers // pp,) * pp
-    good = len(stages) == pp and sum(stages) == spec.layers and min(stages) >= 0
+    require_type(owner, Sequence, stages=stages)
+    require_count(owner, 0, **{f"layers of stage {i}": n for i, n in enumerate(stages)})
+    good = len(stages) == pp and sum(stages) == spec.layers
     allowed = f"{pp} counts that add up to {spec.layers} layers"
     require(good, owner, "stages", list(stages), allowed)
     return tuple(stages)

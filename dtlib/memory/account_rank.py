@@ -119,6 +119,11 @@ def rank_memory(
     schedule counts them (1F1B, or its interleaved form); `logit_bytes` for each word and token:
     2 of the product, 4 of its copy in 32 bits and 4 of their softmax, which becomes the gradient;
     `allocator`, an `AllocatorModel`, for what is reserved and not only what is in use; `gpu`.
+    Not counted, each there for a moment only: in stage 3 the tables, which are gathered beside two
+    layers, 2 bytes for each of their parameters; in stages 2 and 3 the whole gradient of what is
+    being reduced (`ZeroStep` has it), in all stages the bucket in which gradients travel; a token's
+    rows on their way to experts and back, 2 x hidden bytes for each expert and direction, and what
+    uneven loads add.
     Returns a `MemoryAccount`. Raises ValueError, naming argument, value and rule, for what does
     not divide or is not there, KeyError for a recipe of another name, TypeError for another kind.
     Source: the formulas of its lines; Korthikanti et al. 2023; Rajbhandari et al. 2020.

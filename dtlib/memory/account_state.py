@@ -8,7 +8,14 @@ the ZeRO stage, which says what the replicas divide.
 from dataclasses import dataclass
 
 from dtlib.foundations.formula import formula
-from dtlib.foundations.require import is_number, require, require_count, require_divisor
+from dtlib.foundations.require import (
+    is_number,
+    require,
+    require_count,
+    require_divisor,
+    require_type,
+)
+from dtlib.foundations.transformer import TransformerSpec
 from dtlib.memory.account import gradient_shards, optimizer_shards, weight_shards
 
 _ZERO = "Rajbhandari et al. 2020"
@@ -202,6 +209,8 @@ def stage_params(
     >>> stage_params(llama, 0, 8, last=False, tp=4)
     StageParams(layers=436273152, tables=131334144, experts=0)
     """
+    require_type("stage_params", TransformerSpec, spec=spec)
+    require_count("stage_params", 0, first_layer=first_layer)
     layers = spec.layers - first_layer if layers is None else layers
     _check_stage(spec, first_layer, layers, tp, ep)
     dense = max(0, min(first_layer + layers, spec.layers - spec.expert_layers) - first_layer)
@@ -249,6 +258,7 @@ def parameter_groups(spec) -> tuple[ParameterGroup, ...]:
     all tp 33554432
     all kv heads 8388608
     """
+    require_type("parameter_groups", TransformerSpec, spec=spec)
     found = {}
     for weight in spec.weights():
         home, copies = _home(spec, weight)

@@ -9,7 +9,8 @@ layer by layer; `dtlib.memory.live_draw` draws them.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dtlib.foundations.require import require, require_count
+from dtlib.foundations.require import is_number, require, require_count, require_type
+from dtlib.foundations.transformer import TransformerSpec
 from dtlib.foundations.units import format_quantity
 from dtlib.memory.account_gpt import gpt_kept_tensors
 from dtlib.memory.account_state import StateRecipe, recipes
@@ -100,6 +101,9 @@ def check_fits(live: LiveSet, capacity: float) -> None:
     Traceback (most recent call last):
     dtlib.memory.live.LiveSetError: load: 9 GB alive, 8 GB there: weights 9 GB
     """
+    require_type("check_fits", LiveSet, live=live)
+    good = is_number(capacity) and capacity >= 0
+    require(good, "check_fits", "capacity", capacity, "a number of bytes")
     for moment, alive in enumerate(live.curve()):
         if alive > capacity:
             parts = ", ".join(
@@ -144,6 +148,7 @@ def training_lives(
     >>> live.peak == 1e6 * 2 + 1e5 + 4 * 3 * spec.params() + 4 * spec.vocab * spec.hidden
     True
     """
+    require_type("training_lives", TransformerSpec, spec=spec)
     require_count("training_lives", steps=steps, micro_batches=micro_batches)
     for name, value in (("layer_bytes", layer_bytes), ("loss_bytes", loss_bytes)):
         require(value >= 0, "training_lives", name, value, "bytes of at least 0")

@@ -21,7 +21,9 @@ Times may be numbers of any kind. With whole numbers or fractions every result i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Number
 
+from dtlib.foundations.require import require, require_count
 from dtlib.timeline import Span, Timeline
 
 
@@ -58,8 +60,9 @@ class OffloadRun:
 
         Raises ValueError unless there are more layers than that.
         """
-        if not 0 < last < len(self.stop):
-            raise ValueError(f"last = {last}; allowed are 1 to {len(self.stop) - 1} of the layers")
+        allowed = f"1 to {len(self.stop) - 1} of the layers"
+        good = isinstance(last, int) and 0 < last < len(self.stop)
+        require(good, "layer_time", "last", last, allowed)
         took = self.stop[-1] - self.stop[-1 - last]
         return Fraction(took) / last if isinstance(took, int | Fraction) else took / last
 
@@ -112,13 +115,18 @@ def simulate_offload(
     2 11
     3 33/4
     """
+    require_count("simulate_offload", layers=layers)
+    require_count("simulate_offload", 0, lookahead=lookahead)
     compute, fetch, back = (
         _each(name, times, layers)
         for name, times in (("compute", compute), ("fetch", fetch), ("back", back))
     )
     returns = any(back)
     buffers = lookahead + 1 + returns if buffers is None else buffers
-    _check(layers, latency, lookahead, buffers)
+    require(_is_time(latency), "simulate_offload", "latency", latency, _TIME)
+    allowed = f"at least {lookahead + 1}: the layer that is computed, and one for each ahead"
+    good = isinstance(buffers, int) and buffers > lookahead
+    require(good, "simulate_offload", "buffers", buffers, allowed)
     times = {name: [0] * layers for name in OffloadRun.__dataclass_fields__}
     asked, began, left, ready, start, stop, returning, returned, freed = times.values()
     free = {"in": 0, "out": 0}
@@ -151,20 +159,13 @@ def _each(name: str, times, layers: int) -> list:
     times = list(times) if isinstance(times, Sequence) else [times] * layers
     if len(times) != layers:
         raise ValueError(f"{name} has {len(times)} times for {layers} layers")
-    if any(time < 0 for time in times):
-        raise ValueError(f"{name} = {min(times)}; a time must not be negative")
+    for time in times:
+        require(_is_time(time), "simulate_offload", name, time, _TIME)
     return times
 
 
-def _check(layers: int, latency, lookahead: int, buffers: int) -> None:
-    if layers < 1:
-        raise ValueError(f"layers = {layers}; there must be at least 1")
-    if latency < 0:
-        raise ValueError(f"latency = {latency}; a time must not be negative")
-    if lookahead < 0:
-        raise ValueError(f"lookahead = {lookahead}; 0 or more layers can be asked for ahead")
-    if buffers <= lookahead:
-        raise ValueError(
-            f"buffers = {buffers}; a look-ahead of {lookahead} needs at least {lookahead + 1}: one "
-            "that is computed on and one for each layer that was asked for"
-        )
+_TIME = "a time of at least 0"
+
+
+def _is_time(value) -> bool:
+    return isinstance(value, Number) and value >= 0

@@ -1,12 +1,13 @@
 """What the layers of a real chain keep and compute, by the meter: the input of every plan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from dtlib.foundations.require import require_type
 from dtlib.memory.meter import Meter
 from dtlib.memory.recompute import enter
 from dtlib.memory.recompute_simulate import Chain, LayerCost
@@ -27,6 +28,8 @@ def measure_chain(layers: Sequence[Callable], x: torch.Tensor, *arguments: Any) 
     32 0 128 False
     64 0 0 True
     """
+    require_type("measure_chain", Iterable, layers=layers)
+    require_type("measure_chain", torch.Tensor, x=x)
     costs, state = [], x.detach()
     besides = [t for t in arguments if isinstance(t, torch.Tensor)]
     with torch.random.fork_rng(enabled=state.device.type != "meta"), torch.enable_grad():

@@ -73,8 +73,7 @@ class Recomputed(nn.Module):
         require(how in WORDS, owner, "how", how, f"one of {WORDS}, k, a schedule or a policy")
         if how == "selective":
             for block in self.blocks:
-                good = hasattr(getattr(block, "attention", None), "mix")
-                require(good, owner, "how", how, f"another way: {type(block).__name__} has no core")
+                _check_core(owner, block)
             return run_selective
         return keep_all(layers) if how == "none" else uniform(layers, 1)
 
@@ -84,10 +83,16 @@ class SelectiveBlock(nn.Module):
 
     def __init__(self, block: nn.Module):
         super().__init__()
+        _check_core("SelectiveBlock", block)
         self.block = block
 
     def forward(self, x: torch.Tensor, *arguments):
         return run_selective(self.block, x, *arguments)
+
+
+def _check_core(owner: str, block: nn.Module) -> None:
+    good = hasattr(getattr(block, "attention", None), "mix")
+    require(good, owner, "a block", type(block).__name__, "one with an attention core to repeat")
 
 
 def run_selective(block: nn.Module, x: torch.Tensor, *arguments) -> torch.Tensor:

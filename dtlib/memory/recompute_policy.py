@@ -93,7 +93,8 @@ def checkpoint(
 ) -> Any:
     """What the function returns; its tape is made when the backward pass needs it.
 
-    Equation: checkpoint(f, x) = f(x), with the gradients of f, bit for bit.
+    Equation: checkpoint(f, x) = f(x), with the gradients of f, bit for bit (those of an input that
+    is used elsewhere too are added in another order).
     Arguments: `function`, a module or another function that returns a tensor or several;
     its `arguments`, tensors or not (a tensor with a graph behind it must be one of them, not hidden
     in a dict or a closure, whose graph would be used up); `policy`, from `checkpoint_policy`, by

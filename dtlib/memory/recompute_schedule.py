@@ -25,7 +25,7 @@ from functools import cache
 from math import comb
 from typing import NamedTuple
 
-from dtlib.foundations.require import require, require_count
+from dtlib.foundations.require import require, require_count, require_type
 
 _KINDS = "KRDATB"
 
@@ -102,6 +102,7 @@ def check_recompute(schedule: RecomputeSchedule) -> None:
     dtlib.memory.recompute_schedule.RecomputeError: forgetful: action 3, R0: state 0 is not kept;
     kept are none
     """
+    require_type("check_recompute", RecomputeSchedule, schedule=schedule)
     running, kept, taped, left = 0, set(), set(), schedule.layers
 
     def demand(condition, what):

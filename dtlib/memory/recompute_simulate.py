@@ -5,6 +5,7 @@ of the chain's output. A byte counts while a slot holds it or a tape does, as th
 the running state itself, nor gradients. A state that a slot and a tape hold is one storage.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtlib.foundations.require import is_number, require, require_count, require_type
@@ -47,6 +48,10 @@ class Chain:
     output_bytes: int = 0
 
     def __post_init__(self):
+        require_type("Chain", Sequence, layers=self.layers)
+        require_type("Chain", LayerCost, **{f"layer {i}": x for i, x in enumerate(self.layers)})
+        good = is_number(self.output_bytes) and self.output_bytes >= 0
+        require(good, "Chain", "output_bytes", self.output_bytes, "a number of at least 0")
         require(len(self.layers) > 0, "Chain", "layers", self.layers, "at least one LayerCost")
 
     @classmethod

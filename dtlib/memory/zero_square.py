@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from dtlib.foundations.require import require_count
+from dtlib.foundations.require import require_count, require_type
 
 
 def whole_update(make_optimizer: Callable, weight: torch.Tensor, gradients: Sequence):
@@ -57,6 +57,8 @@ def square_gap(make_optimizer: Callable, P: int = 2, steps: int = 3, seed: int =
     >>> square_gap(lambda weights: NormalisedSGD(weights, lr=0.1), P=4) > 0.1
     True
     """
+    require_type("square_gap", Callable, make_optimizer=make_optimizer)
+    require_type("square_gap", int, seed=seed)
     require_count("square_gap", P=P, steps=steps)
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.randn(steps * P + 1, 3, 4 * P, generator=generator, dtype=torch.float64)

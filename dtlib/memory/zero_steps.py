@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from dtlib.foundations.require import is_number, require, require_count
+from dtlib.foundations.require import is_number, require, require_count, require_type
 
 # What a rank may hold of a unit's weights, and of its gradients.
 PART, WHOLE, STALE = "part", "whole", "stale"
@@ -74,6 +74,7 @@ class ZeroStep:
             raise ValueError(f"stage = {self.stage!r}; allowed are 0, 1, 2 and 3")
         require_count("ZeroStep", P=self.P, micro_batches=self.micro_batches)
         require_count("ZeroStep", 0, prefetch=self.prefetch)
+        require_type("ZeroStep", Sequence, units=self.units)
         require(len(self.units) > 0, "ZeroStep", "units", self.units, "at least one number")
         bytes_each = {"element_bytes": self.element_bytes, "optimizer_bytes": self.optimizer_bytes}
         for name, number in (*(("a unit", n) for n in self.units), *bytes_each.items()):

@@ -7,12 +7,22 @@ import pytest
 from dtlib.foundations import MoE, TransformerSpec, catalog, published_models
 from dtlib.memory import (
     AllocatorModel,
+    Chain,
+    LayerCost,
+    ZeroStep,
     activation_bytes,
+    check_fits,
+    check_recompute,
+    gpt_kept_tensors,
+    gpt_lives,
     model_state_bytes,
+    parameter_groups,
     pipeline_memory,
     rank_memory,
     recipes,
+    square_gap,
     stage_params,
+    token_bytes,
 )
 from dtlib.parallelism.pipeline import gpipe, interleaved, one_f_one_b, simulate, zero_bubble
 
@@ -222,6 +232,39 @@ def test_other_mistakes_are_named_too():
         pipeline_memory(LLAMA, pp=4, seq=64, in_flight=[1, 2])
     with pytest.raises(ValueError, match="reserve_share is -1, but must be a number of at least"):
         AllocatorModel(reserve_share=-1)
+
+
+TINY = TransformerSpec("tiny", 2, 64, 4, 100, positions=64)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: rank_memory(TINY, seq=8, stages=3), "stages is 3, but must be a Sequence"),
+        (lambda: rank_memory(TINY, seq=8, stages=["x"]), "layers of stage 0 is 'x'"),
+        (lambda: rank_memory(TINY, seq=8, recompute=3), "recompute is 3, but must be 'none'"),
+        (lambda: activation_bytes(3, 8), "spec is 3, but must be a TransformerSpec"),
+        (lambda: activation_bytes(TINY, 8, layers=3), "layers is 3, but must be at most 2"),
+        (lambda: activation_bytes(TINY, 8, first_layer=3, layers=0), "must be at most -1"),
+        (lambda: activation_bytes(TINY, 8, flash="no"), "flash is 'no', but must be a bool"),
+        (lambda: token_bytes(TINY, experts=True), "experts is True, but must be False"),
+        (lambda: token_bytes("tiny"), "spec is 'tiny', but must be a TransformerSpec"),
+        (lambda: gpt_kept_tensors(TINY, 65), "seq is 65, but must be at most 64, the rows"),
+        (lambda: stage_params(TINY, "x"), "first_layer is 'x', but must be a whole number"),
+        (lambda: parameter_groups(3), "spec is 3, but must be a TransformerSpec"),
+        (lambda: check_fits(gpt_lives(TINY, 8, 1), "80 GB"), "capacity is '80 GB', but must be a"),
+        (lambda: check_fits(3, 4), "live is 3, but must be a LiveSet"),
+        (lambda: Chain((3,)), "layer 0 is 3, but must be a LayerCost"),
+        (lambda: Chain((LayerCost(1, 1),), -1), "output_bytes is -1"),
+        (lambda: check_recompute(3), "schedule is 3, but must be a RecomputeSchedule"),
+        (lambda: ZeroStep(stage=1, P=2, units=3), "units is 3, but must be a Sequence"),
+        (lambda: square_gap(3), "make_optimizer is 3, but must be a Callable"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_no_mistake_is_reported_from_the_inside(call, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        call()
 
 
 @pytest.mark.parametrize(

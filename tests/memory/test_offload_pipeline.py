@@ -223,12 +223,16 @@ def test_a_pipeline_without_one_of_its_rules_is_another_one():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"layers": 0}, "layers = 0"),
-        ({"compute": -1}, "compute = -1"),
+        ({"layers": 0}, "layers is 0"),
+        ({"layers": 2.5}, "layers is 2.5"),
+        ({"compute": -1}, "compute is -1"),
+        ({"compute": None}, "compute is None, but must be a time of at least 0"),
+        ({"fetch": float("nan")}, "fetch is nan"),
         ({"fetch": [1, 2]}, "fetch has 2 times for 4 layers"),
-        ({"latency": -1}, "latency = -1"),
-        ({"lookahead": -1}, "lookahead = -1"),
-        ({"lookahead": 3, "buffers": 3}, "needs at least 4"),
+        ({"latency": -1}, "latency is -1"),
+        ({"lookahead": -1}, "lookahead is -1"),
+        ({"lookahead": 1.5}, "lookahead is 1.5"),
+        ({"lookahead": 3, "buffers": 3}, "buffers is 3, but must be at least 4"),
     ],
 )
 def test_bad_pipelines_are_refused(values, message):

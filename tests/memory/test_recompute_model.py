@@ -248,8 +248,12 @@ def test_what_they_refuse():
         Recomputed(model, revolve(3, 2))
     with pytest.raises(ValueError, match="module is 'Linear', but must be a GPT or"):
         Recomputed(nn.Linear(2, 2), "full")
-    with pytest.raises(ValueError, match="Linear has no core"):
+    with pytest.raises(ValueError, match="a block is 'Linear', but must be one with an att"):
         Recomputed(nn.Sequential(nn.Linear(2, 2)), "selective")
+    with pytest.raises(ValueError, match="SelectiveBlock: a block is 'int'"):
+        SelectiveBlock(3)
+    with pytest.raises(TypeError, match="measure_chain: x is 3, but must be a Tensor"):
+        measure_chain([nn.Linear(2, 2)], 3)
     with pytest.raises(ValueError, match="policy is 'some', but must be a dict, a list or one of"):
         checkpoint_policy("some")
     with pytest.raises(ValueError, match="mm is 'keep', but must be 'save' or 'recompute'"):
