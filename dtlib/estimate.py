@@ -68,7 +68,8 @@ LEAVES_OUT = (
 )
 _SHAPE = {
     *("params", "matmul_params", "layers", "rank_layers", "hidden", "vocab", "seq", "micro_batch"),
-    *("P", "tp", "p", "v", "dp", "stage", "reductions", "passes", "element_bytes"),
+    *("P", "tp", "p", "v", "dp", "stage", "reductions", "passes"),
+    *("element_bytes", "weight_width"),
 }
 _COUNTED, _PACE = "counted by the spec", PaceModel()
 
@@ -277,9 +278,11 @@ def _memory(plan: _Plan, given: dict) -> dict[str, Line]:
         given["at_work"] = Given(one_layer, "B", "the layer that is repeated", _COUNTED)
         parts.append("at_work")
     if plan.zero == 3:
+        given["weight_width"] = Given(2, "B", "bytes of one weight")
         lines["gathered"] = line(
-            gathered_bytes, label="gathered layers", params="rank_params", layers="rank_layers"
-        )
+            gathered_bytes, label="gathered layers",
+            params="rank_params", layers="rank_layers", element_bytes="weight_width",
+        )  # fmt: skip
         parts.append("gathered")
     return lines | {"memory": total(*parts, within="hbm")}
 

@@ -100,17 +100,18 @@ def rank_params(params, tp, p):
     source="Rajbhandari et al. 2020",
     conditions="equal layers; the next layer is gathered while one is computed",
 )
-def gathered_bytes(params, layers, stage):
+def gathered_bytes(params, layers, stage, element_bytes):
     """What stage 3 holds besides its share: whole layers, while they are computed.
 
-    Equation: two bytes for each parameter of two layers; nothing before stage 3.
-    Arguments: `params` that the rank would hold without ZeRO, in `layers`; `stage` 0 to 3.
+    Equation: the weights of two layers; nothing before stage 3.
+    Arguments: `params` that the rank would hold without ZeRO, in `layers`; `stage` 0 to 3;
+    `element_bytes` of a weight.
     Returns bytes. Raises ZeroDivisionError for no layers. Source: Rajbhandari et al. 2020.
 
-    >>> gathered_bytes(params=30e9, layers=60, stage=3), gathered_bytes(30e9, 60, stage=2)
-    (2000000000.0, 0)
+    >>> [gathered_bytes(params=30e9, layers=60, stage=z, element_bytes=2) for z in (2, 3)]
+    [0, 2000000000.0]
     """
-    return where(stage < 3, 0, 2 * 2 * params / layers)
+    return where(stage < 3, 0, 2 * element_bytes * params / layers)
 
 
 @formula(

@@ -150,8 +150,9 @@ def buffer_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
     if plan.stage == 3 and plan.layers[1]:
         given["stage_layers"] = Given(plan.layers[1], "", "layers of the stage")
         found["gathered"] = line(
-            gathered_bytes, label="gathered layers", params="layer_params", layers="stage_layers"
-        )
+            gathered_bytes, label="gathered layers",
+            params="layer_params", layers="stage_layers", element_bytes="weights_width",
+        )  # fmt: skip
     if plan.stream_ranks > 1:
         found["sequence"] = line(gathered_stream_bytes, label="gathered stream")
     if plan.cp > 1:

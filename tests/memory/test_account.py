@@ -79,5 +79,6 @@ def test_one_segment_of_all_layers_repeats_nothing_and_single_layers_almost_a_th
     assert segment_repeated_flops(Fraction(9), 1, Fraction(48)) == 3 - Fraction(3, 48)
 
 
-def test_only_stage_three_gathers():
-    assert [gathered_bytes(30e9, 60, stage) for stage in range(4)] == [0, 0, 0, 2e9]
+def test_only_stage_three_gathers_and_weights_as_wide_as_they_are():
+    assert [gathered_bytes(30e9, 60, stage, 2) for stage in range(4)] == [0, 0, 0, 2e9]
+    assert gathered_bytes(30e9, 60, 3, 4) == 4e9

@@ -39,6 +39,13 @@ def test_the_state_of_one_rank_is_the_zero_formula_of_its_parameters(stage):
     assert rank["state"] == pytest.approx(model_state_bytes(own, stage, 16), **EXACT)
 
 
+@pytest.mark.parametrize(("recipe", "width"), [("mixed", 2), ("32-bit", 4)])
+def test_gathered_layers_have_the_width_of_the_weights(recipe, width):
+    rank = rank_memory(LLAMA, seq=512, dp=8, stage=3, recipe=recipe)
+    own = stage_params(LLAMA).layers
+    assert rank["gathered"] == pytest.approx(2 * width * own / LLAMA.layers, **EXACT)
+
+
 @pytest.mark.parametrize(
     "options",
     [
