@@ -141,6 +141,7 @@ def _dark_faults(page: Page) -> list[str]:
         page.wait_for_selector("html[data-theme=dark]", state="attached", timeout=10_000)
     except TimeoutError:
         return ["does not turn dark"]
+    page.evaluate(TRANSITIONS_OVER)
     return [f"axe in dark {fault}" for fault in axe_faults(page, only_colours=True)]
 
 
@@ -179,6 +180,10 @@ def _content_faults(page: Page) -> list[str]:
     faults = [f"{headings} h1 headings"] if headings != 1 else []
     return faults + [f"{count} {what}" for what, count in counts.items() if count]
 
+
+# A colour on its way from light to dark is neither.
+TRANSITIONS_OVER = """() => Promise.allSettled(
+  document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished))"""
 
 COUNTS = """() => {
   const all = (selector) => [...document.querySelectorAll(selector)];

@@ -10,7 +10,10 @@ from book._tools.serve import server
 DARK = """<script>matchMedia("(prefers-color-scheme: dark)").onchange = () => {
 document.documentElement.dataset.theme = "dark"; }</script>"""
 
-FINE = f"""<!doctype html><html lang="en"><head><title>A page</title>{DARK}</head><body><main>
+# Its text takes half a second to turn light in the dark, and is pale until then.
+FINE = f"""<!doctype html><html lang="en"><head><title>A page</title>{DARK}<style>
+body {{ color: #111; background: #fff; transition: color 0.5s }} a {{ color: inherit }}
+[data-theme=dark] body {{ color: #eee; background: #111 }}</style></head><body><main>
 <h1>A page</h1><p id="here"><a href="#here">fine</a></p></main></body></html>"""
 
 # Where a token is pale for what stands around it, or in dark alone, the others must not hide it.
