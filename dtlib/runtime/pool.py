@@ -2,7 +2,7 @@
 
 A *generation* is the process group that the ranks share until one of them fails. After a failure
 the pool repairs itself at the next call: if every rank has answered they only meet in a new
-generation and keep their names; if one is dead or silent, all are replaced.
+generation and keep their names; if one is dead or silent, or does not come, all are replaced.
 """
 
 import contextlib
@@ -26,6 +26,11 @@ from dtlib.runtime.rank_process import serve
 from dtlib.runtime.verdict import judge, unpack_result
 
 _SECONDS_TO_START = 120.0
+_SECONDS_TO_MEET = 20.0  # ranks that are there already
+_REPLACED = (
+    "the ranks did not meet again after a failure: they start anew, without the names that their "
+    "cells had defined\n"
+)
 
 
 class Pool:
@@ -76,7 +81,7 @@ class Pool:
         """Close a session: its names go, the ranks stay, and one that has died is no matter."""
         with self._turn(), contextlib.suppress(RanksError):
             if self._in_step:
-                self._exchange(self._request("forget", session), _SECONDS_TO_START)
+                self._exchange(self._request("forget", session), _SECONDS_TO_MEET)
 
     def close(self) -> None:
         """End the rank processes; the next call would start new ones."""
@@ -109,12 +114,20 @@ class Pool:
     # Start and repair.
 
     def _repair(self) -> None:
+        if self._in_step and self._needs_group:
+            with contextlib.suppress(RanksError):
+                self._meet(_SECONDS_TO_MEET)
+            if self._needs_group:
+                sys.stderr.write(_REPLACED)
+                self._in_step = False
         if not self._in_step:
             self.close()
             self._fork()
-        if self._needs_group:
-            self._exchange(self._request("join", next(self._generations)), _SECONDS_TO_START)
-            self._needs_group = False
+            self._meet(_SECONDS_TO_START)
+
+    def _meet(self, seconds: float) -> None:
+        self._exchange(self._request("join", next(self._generations)), seconds)
+        self._needs_group = False
 
     def _fork(self) -> None:
         start_server()

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from dtlib.runtime.backend import torch_backend
 
 # The notebook is the one that gives up on a hanging rank: it can show where the rank is.
 NO_TIMEOUT = timedelta(days=1)
+
+SECONDS_TO_LET_GO = 2.0
 
 
 def join_group(rank: int, world_size: int, backend: str, meeting_file: Path) -> None:
@@ -30,8 +33,21 @@ def leave_group() -> None:
     import torch.distributed as dist
 
     if dist.is_initialized():
+        groups = process_groups()
         _cut_connections()
         dist.destroy_process_group()
+        let_go(groups, SECONDS_TO_LET_GO)
+
+
+def let_go(objects: list[Any], seconds: float) -> None:
+    """Empty a list, and wait so long for what was in it to be gone.
+
+    A group of gloo ends when its last collective does. A send that was on its way when the
+    connections were cut now and then waits for good; such a group is left to itself.
+    """
+    ending = threading.Thread(target=objects.clear, daemon=True)
+    ending.start()
+    ending.join(seconds)
 
 
 def process_groups() -> list[Any]:

@@ -21,7 +21,13 @@ from dtlib.runtime.backend import take_device
 from dtlib.runtime.fingerprint import checked_collectives
 from dtlib.runtime.messages import Reply, Request, decode, describe_failure, encode, pack_result
 from dtlib.runtime.modules import ModuleWatch
-from dtlib.runtime.process_group import join_group, leave_group, process_groups
+from dtlib.runtime.process_group import (
+    SECONDS_TO_LET_GO,
+    join_group,
+    leave_group,
+    let_go,
+    process_groups,
+)
 from dtlib.runtime.session import Session, TorchSettings, run_cell
 
 # Peers that are about to finish the same collective do so before a failed rank hangs up.
@@ -171,10 +177,12 @@ class RankProcess:
     def do_join(self, generation: int) -> None:
         """Join the process group of a generation: each has its own file to meet in."""
         leave_group()
+        for session in self._sessions.values():
+            left, session.groups = [*session.groups, session.names.pop("group", None)], []
+            let_go(left, SECONDS_TO_LET_GO)
         meeting_file = self.directory / f"store{generation}"
         join_group(self.rank, self.world_size, self.backend, meeting_file)
         for session in self._sessions.values():
-            session.groups.clear()
             session.names["group"] = process_groups()[0]
 
     # Sessions and the process group.

@@ -2,12 +2,14 @@
 
 import os
 import signal
+import time
 
 import pytest
 from processes import rank_processes
 
-from dtlib.runtime import RankDied, RankError, RankTimeout, launch
+from dtlib.runtime import RankDied, RankError, RankTimeout, launch, pool
 from dtlib.runtime.messages import Failure
+from dtlib.runtime.process_group import let_go
 from dtlib.runtime.verdict import rank_failed
 
 SHARE = """
@@ -192,3 +194,53 @@ stubborn() if rank == 0 else 1 / 0
     with pytest.raises(RankError, match=r"^ranks 1-3 failed: ZeroDivisionError") as caught:
         doomed.cell(source)
     assert NEW_RANKS in str(caught.value)
+
+
+# What a failure leaves behind.
+
+# As a group of gloo may, whose last send never ends.
+NEVER_GONE = """
+import time
+class NeverGone:
+    def __del__(self, sleep=time.sleep): sleep(1000)
+"""
+
+
+def test_a_group_that_never_ends_is_left_to_itself(ranks):
+    processes = ranks.run(os.getpid)
+    ranks.cell(NEVER_GONE + "kept = rank\nif rank == 1: group = NeverGone()")
+    with pytest.raises(RankError, match="ZeroDivisionError"):
+        ranks.cell("1 / 0")
+    assert ranks.cell("x = torch.ones(1); dist.all_reduce(x, group=group); x.item() + kept") == [
+        4.0, 5.0, 6.0, 7.0
+    ]  # fmt: skip
+    assert ranks.run(os.getpid) == processes
+
+
+def test_what_goes_at_once_is_waited_for():
+    gone = []
+
+    class Slow:
+        def __del__(self):
+            time.sleep(0.2)
+            gone.append(True)
+
+    let_go([Slow(), Slow()], 60)
+    assert gone == [True, True]
+
+
+@pytest.mark.parametrize("when", ["at the next call", "at the end"])
+def test_ranks_that_do_not_come_back_are_replaced(monkeypatch, capsys, when):
+    monkeypatch.setattr(pool, "_SECONDS_TO_MEET", 1.0)
+    with launch(2) as ranks:
+        before = set(ranks.run(os.getpid))
+        ranks.cell(NEVER_GONE + "kept, never = NeverGone(), lambda *_: time.sleep(1000)")
+        if when == "at the next call":
+            ranks.cell("import dtlib.runtime.rank_process as r; r.join_group = never")
+            with pytest.raises(RankError, match="ZeroDivisionError"):
+                ranks.cell("1 / 0")
+            assert ranks.cell("rank") == [0, 1]
+            assert NEW_RANKS in capsys.readouterr().err
+    with launch(2) as ranks:
+        assert ranks.cell("one = torch.ones(1); dist.all_reduce(one); one.item()") == [2.0] * 2
+        assert not rank_processes() & before
