@@ -12,6 +12,7 @@ import textwrap
 from numbers import Real
 
 MISSING = "–"
+_COLUMN = 80  # as many characters of code as a page is wide
 
 
 class Output:
@@ -118,7 +119,7 @@ def _undecorated(source: str) -> str:
 
 
 def _trim_docstrings(source: str) -> str:
-    """The source with every docstring cut to its first paragraph."""
+    """The source with every docstring cut to its first paragraph, and that to a page's width."""
     lines = source.splitlines()
     documented = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
@@ -129,8 +130,23 @@ def _trim_docstrings(source: str) -> str:
         paragraph = "\n".join(lines[start:stop]).split("\n\n")[0].rstrip()
         if not paragraph.endswith(('"""', "'''")):
             paragraph += '"""'
-        lines[start:stop] = paragraph.splitlines()
+        lines[start:stop] = _folded(paragraph).splitlines()
     return "\n".join(lines)
+
+
+def _folded(paragraph: str) -> str:
+    """A paragraph whose lines fit on a page, indented as its first."""
+    if max(map(len, paragraph.splitlines())) <= _COLUMN:
+        return paragraph
+    indent = " " * (len(paragraph) - len(paragraph.lstrip()))
+    return textwrap.fill(
+        " ".join(paragraph.split()),
+        _COLUMN,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def chapter_header(number: str) -> Output:

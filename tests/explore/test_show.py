@@ -27,6 +27,21 @@ def test_a_listing_keeps_the_first_paragraph_of_a_docstring():
     assert short.splitlines()[-1] == whole.splitlines()[-1]
 
 
+def talkative():
+    """What this function says of itself is one sentence, which is longer than a page of code is.
+
+    This is not shown.
+    """
+
+
+def test_a_long_docstring_is_folded_to_the_width_of_a_page():
+    lines = show(talkative).text.splitlines()
+    assert lines[2:] == [
+        '    """What this function says of itself is one sentence, which is longer than a',
+        '    page of code is."""',
+    ]
+
+
 def test_every_listing_is_python():
     for x in (ring_reduce_scatter, type(ring_all_reduce_time), compare, show_figure):
         compile(show(x).text, "<listing>", "exec")
