@@ -70,14 +70,13 @@ def _compare(torch, found, plain, dropout) -> None:
         raise NotYet("the parameters have got no gradient: who tells autograd of them?")
     if found[1] is None:
         raise NotYet("x has got no gradient")
-    for name, ours, theirs in (("x", [found[1]], [plain[1]]), ("parameters", *_pair(found, plain))):
+    for name, ours, theirs in (
+        ("x", [found[1]], [plain[1]]),
+        ("parameters", found[2], plain[2]),
+    ):
         if not all(map(torch.equal, ours, theirs)):
             twice = all(torch.allclose(a, 2 * b) for a, b in zip(ours, theirs, strict=True))
             why = "twice what they should be" if twice else "not those of the plain run"
             raise NotYet(f"the gradients of {name} are {why}{hint}")
     if not torch.equal(found[3][2], plain[3][2]):
         raise NotYet("after the backward pass the generator is not where a plain run leaves it")
-
-
-def _pair(found, plain):
-    return found[2], plain[2]

@@ -2,12 +2,13 @@
 
 import math
 import random
-import threading
 from typing import Any
 
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, real, unaided, whole
 from dtlib.exercises.judge import formula as judge_formula
+from dtlib.exercises.team import RecordedTeam, record_team
+from dtlib.exercises.trace import Deadlock, TransportError
 from dtlib.exercises.verdict import NotYet
 
 _GB = "in GB, please"
@@ -299,41 +300,32 @@ def _run_clip(answer, g, most, add):
     return result
 
 
-class _Comm:
-    """A rank's collectives among threads, which note what is asked of them."""
+class _Vectors:
+    """A rank's collectives for numpy vectors, on a recorded team."""
 
-    def __init__(self, rank: int, size: int, board: dict, barrier: threading.Barrier):
-        self.rank, self.size = rank, size
-        self._board, self._barrier, self.log = board, barrier, []
-
-    def _exchange(self, kind: str, values):
-        import numpy as np
-
-        x = np.array(values, dtype=float)
-        if x.ndim != 1:
-            raise NotYet(f"{kind} takes a vector, not an array of shape {x.shape}")
-        if kind == "reduce_scatter" and len(x) % self.size:
-            raise NotYet(f"reduce_scatter: {len(x)} numbers cannot be cut into {self.size} parts")
-        self.log.append((kind, len(x)))
-        self._board[self.rank] = (kind, x)
-        self._barrier.wait(timeout=10)
-        all_of_them = [self._board[rank] for rank in range(self.size)]
-        self._barrier.wait(timeout=10)
-        if len({(k, len(v)) for k, v in all_of_them}) > 1:
-            raise NotYet("the ranks call different collectives, or with different lengths")
-        return [v for _, v in all_of_them]
+    def __init__(self, team: RecordedTeam):
+        self.rank, self.size, self._team = team.rank, team.size, team
 
     def reduce_scatter(self, x):
         """This rank's part of the sum of all ranks' vectors."""
-        values = self._exchange("reduce_scatter", x)
-        part = len(values[0]) // self.size
-        return sum(values)[self.rank * part : (self.rank + 1) * part].copy()
+        x = _vector("reduce_scatter", x)
+        if len(x) % self.size:
+            raise NotYet(f"reduce_scatter: {len(x)} numbers cannot be cut into {self.size} parts")
+        return self._team.reduce_scatter(x).numpy()
 
     def all_gather(self, part):
         """All ranks' parts, end to end."""
-        import numpy as np
+        return self._team.all_gather(_vector("all_gather", part)).numpy()
 
-        return np.concatenate(self._exchange("all_gather", part))
+
+def _vector(operation: str, values):
+    import numpy as np
+    import torch
+
+    x = np.array(values, dtype=float)
+    if x.ndim != 1:
+        raise NotYet(f"{operation} takes a vector, not an array of shape {x.shape}")
+    return torch.from_numpy(x)
 
 
 @grader("ex-one-step-of-stage-two")
@@ -352,7 +344,7 @@ def one_step_of_stage_two(answer: Any) -> str:
             gradients = draw.normal(size=(P, n))
             v = 0.9 * v + gradients.mean(axis=0)
             plain = plain - 0.1 * v
-            results, comms = _run_ranks(answer, mine, gradients, velocities, where)
+            results, calls = _run_ranks(answer, mine, gradients, velocities, where)
             for rank, result in enumerate(results):
                 new, velocity = items(result, f"{where}: (weights, velocity)", 2)
                 new, velocity = np.asarray(new, float), np.asarray(velocity, float)
@@ -364,7 +356,7 @@ def one_step_of_stage_two(answer: Any) -> str:
                         "it owns one part"
                     )
                 mine[rank], velocities[rank] = new, velocity
-            _judge_calls(comms, n, where)
+            _judge_calls(calls, P, n, where)
             if any(not np.allclose(mine[0], other, rtol=1e-12) for other in mine):
                 raise NotYet(f"{where}: the ranks end with different weights")
             if not np.allclose(mine[0], plain, rtol=1e-9, atol=1e-12):
@@ -373,54 +365,34 @@ def one_step_of_stage_two(answer: Any) -> str:
 
 
 def _run_ranks(answer, weights, gradients, velocities, where):
-    P = len(weights)
-    barrier, board = threading.Barrier(P), {}
-    comms = [_Comm(rank, P, board, barrier) for rank in range(P)]
-    results: list[Any] = [None] * P
-    errors: list[tuple[int, Exception]] = []
+    """Every rank's result, and the calls of rank 0."""
 
-    def run(rank):
-        try:
-            results[rank] = call(
-                answer,
-                weights[rank].copy(),
-                gradients[rank].copy(),
-                velocities[rank].copy(),
-                comms[rank],
-                passing=(threading.BrokenBarrierError,),
-            )
-        except Exception as error:
-            errors.append((rank, error))
-            barrier.abort()
+    def program(team):
+        own = [values[team.rank].copy() for values in (weights, gradients, velocities)]
+        return call(answer, *own, _Vectors(team), passing=(TransportError,)), team.calls
 
-    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(P)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=15)
-    first = [e for _, e in errors if not isinstance(e, threading.BrokenBarrierError)]
-    if first:
-        text = str(first[0])
+    try:
+        found = record_team(program, len(weights))
+    except Deadlock:
+        raise NotYet(f"{where}: some ranks wait in a collective that others never call") from None
+    except NotYet as wrong:
+        before, raises, error = wrong.reason.partition(") raises ")
         # inputs are long vectors: only what went wrong is said
-        said = text[text.index(") raises ") + 2 :] if ") raises " in text else text
-        raise NotYet(f"{where}: {said}" if isinstance(first[0], NotYet) else f"{where}: {text}")
-    if errors or any(thread.is_alive() for thread in threads):
-        raise NotYet(f"{where}: some ranks wait in a collective that others never call")
-    return results, comms
+        raise NotYet(f"{where}: {f'raises {error}' if raises else before}") from None
+    return [result for result, _ in found], found[0][1]
 
 
-def _judge_calls(comms, n, where):
-    P = comms[0].size
+def _judge_calls(calls, P, n, where):
     part = -(-n // P)
-    calls = [kind for kind, _ in comms[0].log]
-    if calls != ["reduce_scatter", "all_gather"]:
+    names = [call.operation.replace("-", "_") for call in calls]
+    if names != ["reduce_scatter", "all_gather"]:
         wanted = "one reduce_scatter of gradients, then one all_gather of weights"
-        raise NotYet(f"{where}: a step needs {wanted}; it calls {', '.join(calls) or 'neither'}")
-    lengths = [length for _, length in comms[0].log]
-    if lengths[0] != P * part:
-        raise NotYet(f"{where}: {lengths[0]} numbers are scattered; fill up to the next multiple")
-    if lengths[1] != part:
-        raise NotYet(f"{where}: each rank hands out {lengths[1]} numbers, and owns another count")
+        raise NotYet(f"{where}: a step needs {wanted}; it calls {', '.join(names) or 'neither'}")
+    scattered, gathered = (call.numbers for call in calls)
+    if scattered != P * part:
+        raise NotYet(f"{where}: {scattered} numbers are scattered; fill up to the next multiple")
+    if gathered != part:
+        raise NotYet(f"{where}: each rank hands out {gathered} numbers, and owns another count")
 
 
 def _why(found, plain, weights, gradients, n, P):

@@ -14,6 +14,11 @@ from dtlib.foundations.require import require, require_count
 from dtlib.memory.account_allocator import output_bytes
 from dtlib.memory.account_gpt import gpt_kept_tensors
 from dtlib.memory.account_layers import activation_bytes
+from dtlib.memory.account_state import (
+    held_gradient_bytes,
+    held_optimizer_bytes,
+    held_weight_bytes,
+)
 from dtlib.memory.zero_cost import zero_sent_bytes
 
 AWAY = ("optimizer", "activations")
@@ -147,11 +152,11 @@ def micro_batches(plan: Plan, job: Job) -> int:
 
 def state_terms(plan: Plan, job: Job) -> dict[str, float]:
     """Bytes of weights, gradients and optimizer on one GPU, before anything is sent away."""
-    widths = job.weight_bytes, job.gradient_bytes, job.optimizer_bytes
-    names, divided_from = ("weights", "gradients", "optimizer"), (3, 2, 1)
+    share = {"stage": plan.stage, "dp": plan.gpus}
     return {
-        name: width * job.params / (plan.gpus if plan.stage >= first else 1)
-        for name, width, first in zip(names, widths, divided_from, strict=True)
+        "weights": held_weight_bytes(job.params, job.weight_bytes, **share),
+        "gradients": held_gradient_bytes(job.params, job.gradient_bytes, **share),
+        "optimizer": held_optimizer_bytes(job.params, job.optimizer_bytes, **share),
     }
 
 

@@ -123,12 +123,10 @@ class _Run:
 
     def average(self) -> None:
         """Without a stage, the gradients' mean over the ranks; the others see to it themselves."""
-        import torch.distributed as dist
+        from dtlib.parallelism.data import average_each
 
         if not self.plan.stage:
-            for parameter in self.model.parameters():
-                dist.all_reduce(parameter.grad, group=self.group)
-                parameter.grad /= self.plan.gpus
+            average_each(self.model, self.group)
 
     def tensors(self) -> dict[str, list]:
         """What is on the device, by what it is for."""

@@ -29,6 +29,13 @@ def require_positive(owner: str, **values: float) -> None:
         require(good, owner, argument, value, "a positive number")
 
 
+def require_not_negative(owner: str, **values: float) -> None:
+    """Raise ValueError unless every value is a finite number of at least 0."""
+    for argument, value in values.items():
+        good = is_number(value) and value >= 0
+        require(good, owner, argument, value, "a number of at least 0")
+
+
 def require_divisor(owner: str, argument: str, value: int, of: str, whole: int) -> None:
     """Raise ValueError unless `value` divides the whole."""
     good = isinstance(value, int) and value >= 1 and whole % value == 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dtlib.foundations.formula import formula
 from dtlib.foundations.poly import minimum
-from dtlib.foundations.require import is_number, require
+from dtlib.foundations.require import require_not_negative
 
 _KORTHIKANTI = "Korthikanti et al. 2023"
 
@@ -49,10 +49,9 @@ class AllocatorModel:
     source: str = "fitted to nanotron's runs, see benchmarks/memory_account.py"
 
     def __post_init__(self):
-        for name in ("reserve_share", "ahead_bytes"):
-            value = getattr(self, name)
-            good = is_number(value) and value >= 0
-            require(good, "AllocatorModel", name, value, "a number of at least 0")
+        require_not_negative(
+            "AllocatorModel", reserve_share=self.reserve_share, ahead_bytes=self.ahead_bytes
+        )
 
 
 @formula(

@@ -56,8 +56,8 @@ class Meter:
     """
 
     def __init__(self, *besides: nn.Module | torch.Tensor):
-        self._besides = list(_tensors_of(besides))
-        list(map(_key, self._besides))  # what has no storage is refused here
+        self._besides = list(tensors_of(besides))
+        list(map(storage_key, self._besides))  # what has no storage is refused here
         self._held: dict[int, Row] = {}  # by storage
         self._hooks: list[saved_tensors_hooks] = []
         self.kept_bytes = 0
@@ -84,11 +84,10 @@ class Meter:
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the storage of this tensor is one of those that are held now."""
         require_type("Meter.holds", torch.Tensor, tensor=tensor)
-        return _key(tensor) in self._held
+        return storage_key(tensor) in self._held
 
     def _pack(self, tensor: torch.Tensor) -> Any:
-        # asked each time: sharded and offloaded weights lie in one storage now, in another later
-        there = _key(tensor) in map(_key, self._besides)
+        there = lies_among(tensor, self._besides)
         return tensor.detach() if there else _Held(self, tensor)
 
     def _hold(self, key: int, tensor: torch.Tensor) -> None:
@@ -120,7 +119,7 @@ class _Held:
 
     def __init__(self, meter: Meter, tensor: torch.Tensor):
         # detached: an operation's output knows the operation, which would keep itself alive
-        self.meter, self.tensor, self.key = meter, tensor.detach(), _key(tensor)
+        self.meter, self.tensor, self.key = meter, tensor.detach(), storage_key(tensor)
         self.version = tensor._version
         meter._hold(self.key, tensor)
 
@@ -192,11 +191,11 @@ def saved_by_operation(output: torch.Tensor, *besides: nn.Module | torch.Tensor)
     require_type("saved_by_operation", torch.Tensor, output=output)
     if output.grad_fn is None:
         raise ValueError("saved_by_operation: output has no graph, but must require a gradient")
-    seen = {_key(tensor) for tensor in _tensors_of(besides)}
+    seen = {storage_key(tensor) for tensor in tensors_of(besides)}
     saved = []
     for node in reversed(_nodes(output.grad_fn)):
         for name, tensor in _saved_of(node):
-            key = _key(tensor)
+            key = storage_key(tensor)
             size = 0 if key in seen else _storage(tensor).nbytes()
             seen.add(key)
             operation = node.name().removesuffix("0").removesuffix("Backward")
@@ -245,7 +244,7 @@ def _is_python_number(tensor: torch.Tensor) -> bool:
     return narrow is not None and torch.result_type(tensor, torch.ones((), dtype=narrow)) == narrow
 
 
-def _tensors_of(things: Iterable):
+def tensors_of(things: Iterable):
     for thing in things:
         if isinstance(thing, nn.Module):
             # torch's own list: the `parameters()` of a sharded module are its parts
@@ -266,6 +265,14 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
         ) from None
 
 
-def _key(tensor: torch.Tensor) -> int:
+def storage_key(tensor: torch.Tensor) -> int:
     """The address of the storage's own record, which tensors without data have too."""
     return _storage(tensor)._cdata
+
+
+def lies_among(tensor: torch.Tensor, others: Iterable[torch.Tensor]) -> bool:
+    """Whether it lies in the storage of one of them, as they are now.
+
+    Asked each time: sharded and offloaded weights lie in one storage now, in another later.
+    """
+    return storage_key(tensor) in map(storage_key, others)

@@ -12,6 +12,7 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from dtlib.foundations.require import require_count, require_type
+from dtlib.memory.meter import lies_among, storage_key, tensors_of
 from dtlib.memory.offload_store import Store, Transfer, bytes_of
 
 
@@ -60,7 +61,7 @@ class OffloadedActivations:
         self._under_way: deque[Transfer] = deque()
 
     def __enter__(self):
-        self._stay = list(_tensors_of(self.module))
+        self._stay = list(tensors_of([self.module]))
         self._known: dict[tuple, tuple] = {}
         self._order: list[weakref.ref] = []
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
@@ -77,7 +78,7 @@ class OffloadedActivations:
         storage = tensor.untyped_storage()
         if storage.nbytes() < self.least_bytes:
             return tensor
-        at = _memory(tensor), tensor._version
+        at = storage_key(tensor), tensor._version
         alive, saved = self._known.get(at, (None, lambda: None))
         saved = saved()
         if saved is None:
@@ -89,8 +90,7 @@ class OffloadedActivations:
         return Away(saved, *kind)
 
     def _stays(self, tensor: torch.Tensor) -> bool:
-        """Asked each time: sharded and offloaded weights come to another memory than at first."""
-        return _memory(tensor) in map(_memory, self._stay)
+        return lies_among(tensor, self._stay)
 
     def _send(self, tensor: torch.Tensor, storage) -> "Saved":
         whole = tensor.detach().as_strided(
@@ -166,11 +166,6 @@ class Away:
 _numbers = count()
 
 
-def _memory(tensor: torch.Tensor) -> int:
-    """Which memory a tensor lies in: the same for all of its views."""
-    return tensor.untyped_storage()._cdata
-
-
 def _plain(tensor: torch.Tensor) -> bool:
     """Whether its bytes, shape and strides say all about it."""
     return (
@@ -179,9 +174,3 @@ def _plain(tensor: torch.Tensor) -> bool:
         and not (tensor.is_conj() or tensor.is_neg())
         and tensor.untyped_storage().nbytes() % tensor.itemsize == 0
     )
-
-
-def _tensors_of(module: nn.Module):
-    # torch's own list: the `parameters()` of a sharded module are its parts
-    yield from dict(nn.Module.named_parameters(module)).values()
-    yield from module.buffers()

@@ -8,7 +8,12 @@ the running state itself, nor gradients. A state that a slot and a tape hold is 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dtlib.foundations.require import is_number, require, require_count, require_type
+from dtlib.foundations.require import (
+    require,
+    require_count,
+    require_not_negative,
+    require_type,
+)
 from dtlib.memory.recompute_schedule import RecomputeSchedule, check_recompute
 
 
@@ -29,10 +34,8 @@ class LayerCost:
     workspace_bytes: int = 0
 
     def __post_init__(self):
-        for name in ("state_bytes", "interior_bytes", "flops", "workspace_bytes"):
-            value = getattr(self, name)
-            good = is_number(value) and value >= 0
-            require(good, "LayerCost", name, value, "a number of at least 0")
+        names = "state_bytes", "interior_bytes", "flops", "workspace_bytes"
+        require_not_negative("LayerCost", **{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,7 @@ class Chain:
     def __post_init__(self):
         require_type("Chain", Sequence, layers=self.layers)
         require_type("Chain", LayerCost, **{f"layer {i}": x for i, x in enumerate(self.layers)})
-        good = is_number(self.output_bytes) and self.output_bytes >= 0
-        require(good, "Chain", "output_bytes", self.output_bytes, "a number of at least 0")
+        require_not_negative("Chain", output_bytes=self.output_bytes)
         require(len(self.layers) > 0, "Chain", "layers", self.layers, "at least one LayerCost")
 
     @classmethod

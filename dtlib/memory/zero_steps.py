@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from dtlib.foundations.require import is_number, require, require_count, require_type
+from dtlib.foundations.require import (
+    require,
+    require_count,
+    require_not_negative,
+    require_type,
+)
 
 # What a rank may hold of a unit's weights, and of its gradients.
 PART, WHOLE, STALE = "part", "whole", "stale"
@@ -76,10 +81,11 @@ class ZeroStep:
         require_count("ZeroStep", 0, prefetch=self.prefetch)
         require_type("ZeroStep", Sequence, units=self.units)
         require(len(self.units) > 0, "ZeroStep", "units", self.units, "at least one number")
-        bytes_each = {"element_bytes": self.element_bytes, "optimizer_bytes": self.optimizer_bytes}
-        for name, number in (*(("a unit", n) for n in self.units), *bytes_each.items()):
-            good = is_number(number) and number >= 0
-            require(good, "ZeroStep", name, number, "a number of at least 0")
+        for params in self.units:
+            require_not_negative("ZeroStep", **{"a unit": params})
+        require_not_negative(
+            "ZeroStep", element_bytes=self.element_bytes, optimizer_bytes=self.optimizer_bytes
+        )
 
     @cached_property
     def actions(self) -> tuple[ZeroAction, ...]:

@@ -64,17 +64,39 @@ def without_the_last(sizes, limits):
     return bucket_bytes([*sizes, 10**9], limits)[:-1]
 
 
-def my_hook(state, bucket):
-    log, group = state
-    buffer = bucket.buffer().div_(dist.get_world_size(group))
-    travel = log.travel("all_reduce", buffer.nbytes, bucket=bucket.index())
-    work = dist.all_reduce(buffer, group=group, async_op=True)
+def mean_of(buffer, group):
+    return buffer.div_(dist.get_world_size(group))
 
-    def finish(future):
-        travel.done()
-        return future.value()[0]
 
-    return work.get_future().then(finish)
+def hook_with(
+    before=mean_of,
+    size=lambda buffer: buffer.nbytes,
+    number=lambda bucket: bucket.index(),
+    over=lambda group: group,
+):
+    """A hook that is right but for what is given here: each wrong one differs in one place."""
+
+    def hook(state, bucket):
+        log, group = state
+        buffer = before(bucket.buffer(), group)
+        travel = log.travel("all_reduce", size(buffer), bucket=number(bucket))
+        work = dist.all_reduce(buffer, group=over(group), async_op=True)
+
+        def finish(future):
+            travel.done()
+            return future.value()[0]
+
+        return work.get_future().then(finish)
+
+    return hook
+
+
+my_hook = hook_with()
+summing = hook_with(before=lambda buffer, group: buffer)
+counting_numbers = hook_with(size=lambda buffer: buffer.numel())
+always_bucket_0 = hook_with(number=lambda bucket: 0)
+dividing_by_two = hook_with(before=lambda buffer, group: buffer.div_(2))
+over_all_ranks = hook_with(over=lambda group: None)
 
 
 def dividing_afterwards(state, bucket):
@@ -85,18 +107,6 @@ def dividing_afterwards(state, bucket):
     def finish(future):
         travel.done()
         return future.value()[0] / dist.get_world_size(group)
-
-    return work.get_future().then(finish)
-
-
-def summing(state, bucket):
-    log, group = state
-    travel = log.travel("all_reduce", bucket.buffer().nbytes, bucket=bucket.index())
-    work = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
-
-    def finish(future):
-        travel.done()
-        return future.value()[0]
 
     return work.get_future().then(finish)
 
@@ -125,51 +135,12 @@ def keeping_to_itself(state, bucket):
     return future
 
 
-def counting_numbers(state, bucket):
-    log, group = state
-    buffer = bucket.buffer().div_(2)
-    travel = log.travel("all_reduce", buffer.numel(), bucket=bucket.index())
-    work = dist.all_reduce(buffer, group=group, async_op=True)
-
-    def finish(future):
-        travel.done()
-        return future.value()[0]
-
-    return work.get_future().then(finish)
-
-
-def always_bucket_0(state, bucket):
-    log, group = state
-    buffer = bucket.buffer().div_(2)
-    travel = log.travel("all_reduce", buffer.nbytes, bucket=0)
-    work = dist.all_reduce(buffer, group=group, async_op=True)
-
-    def finish(future):
-        travel.done()
-        return future.value()[0]
-
-    return work.get_future().then(finish)
-
-
 def never_done(state, bucket):
     log, group = state
     buffer = bucket.buffer().div_(2)
     log.travel("all_reduce", buffer.nbytes, bucket=bucket.index())
     work = dist.all_reduce(buffer, group=group, async_op=True)
     return work.get_future().then(lambda future: future.value()[0])
-
-
-def dividing_by_two(state, bucket):
-    log, group = state
-    buffer = bucket.buffer().div_(2)
-    travel = log.travel("all_reduce", buffer.nbytes, bucket=bucket.index())
-    work = dist.all_reduce(buffer, group=group, async_op=True)
-
-    def finish(future):
-        travel.done()
-        return future.value()[0]
-
-    return work.get_future().then(finish)
 
 
 def waiting_for_the_future(state, bucket):
@@ -200,19 +171,6 @@ def returning_a_list(state, bucket):
     mean = bucket.buffer() / dist.get_world_size(group)
     travel = log.travel("all_reduce", mean.nbytes, bucket=bucket.index())
     return travel.follow(dist.all_reduce(mean, group=group, async_op=True)).get_future()
-
-
-def over_all_ranks(state, bucket):
-    log, group = state
-    buffer = bucket.buffer().div_(dist.get_world_size(group))
-    travel = log.travel("all_reduce", buffer.nbytes, bucket=bucket.index())
-    work = dist.all_reduce(buffer, async_op=True)
-
-    def finish(future):
-        travel.done()
-        return future.value()[0]
-
-    return work.get_future().then(finish)
 
 
 def with_its_own_future(state, bucket):
