@@ -17,7 +17,11 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 TORCH := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 SITE := _build/html
 
-.PHONY: book site test lab notebooks measure clean chromium
+.PHONY: book site test lab notebooks measure clean
+
+ifneq ($(shell test -w . && echo writable),writable)
+$(error this folder cannot be written to, and the book is built in it: copy it to one of your own)
+endif
 
 book: site
 	@$(BIN)/python -m book._tools.serve $(SITE) $(PORT)
@@ -25,7 +29,8 @@ book: site
 site: $(VENV)/.book
 	@$(BIN)/python -m book._tools.site
 
-test: $(VENV)/.test chromium
+test: $(VENV)/.test
+	@$(BIN)/python -m book._tools.browser
 	@$(BIN)/python -m book._tools.checks
 
 lab: $(VENV)/.lab
@@ -44,17 +49,10 @@ measure: $(VENV)/.test
 clean:
 	rm -rf _build .cache
 
-chromium:
-	@command -v chromium > /dev/null || { \
-	  as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  echo "installing chromium for the page checks"; \
-	  $$as_root apt-get -qq update && \
-	  $$as_root apt-get -qq install -y --no-install-recommends chromium > /dev/null; }
-
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	  { echo "Python 3.11, 3.12 or 3.13 is needed; set PYTHON=..., for example PYTHON=python3.12"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.book: $(BIN)/python requirements-book.txt constraints.txt pyproject.toml
 	@echo "installing what the site needs"

@@ -17,7 +17,6 @@ a ping-pong as long as the rank says that began it.
     collectives-4-ranks     see collective_times.py
     tensor-share-2-ranks    see tensor_share.py
     tiny-gpt-step           see tiny_step.py
-    two-nodes-4-ranks       see two_nodes.py
     eight-primitives-4-ranks    see eight_primitives.py
     pipeline-2-ranks        see pipeline_times.py
     causal-ring-ranks       see causal_ring.py
@@ -51,7 +50,6 @@ from benchmarks.roofline import measure_break_even, measure_one_core
 from benchmarks.tensor_share import measure_tensor_share
 from benchmarks.timing import labelled, ping_pong, size_label, slowest
 from benchmarks.tiny_step import measure_tiny_step
-from benchmarks.two_nodes import measure_two_nodes
 from benchmarks.zero_against_fsdp import measure_zero_against_fsdp
 from dtlib import launch, recordings
 from dtlib.collectives import (
@@ -174,7 +172,6 @@ def main() -> None:
         ("interrupted-run-2-ranks", measure_interrupted),
         ("scaling-1-2-4-ranks", measure_scaling),
         ("tiny-gpt-step", measure_tiny_step),
-        ("two-nodes-4-ranks", measure_two_nodes),
         ("ring-timeline-4-ranks", measure_ring_timeline),
         ("eight-primitives-4-ranks", measure_eight_primitives),
         ("causal-ring-ranks", measure_causal_ring),

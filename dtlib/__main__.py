@@ -1,7 +1,7 @@
 """The map of the book, and what this machine offers to it.
 
 python -m dtlib           chapter -> module -> lab -> tests, and which of them are there
-python -m dtlib doctor    ranks, threads, backend, GPUs, shared memory
+python -m dtlib doctor    ranks, threads, GPUs, names, ports, interfaces, transport
 """
 
 import sys
@@ -45,8 +45,9 @@ def main(arguments: list[str]) -> int:
         print(doctor())
         return 0
     if arguments:
-        print(__doc__, file=sys.stderr)
-        return 2
+        asked = arguments[0] in ("-h", "--help", "help")
+        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     print(book_map())
     return 0
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
+from dtlib.files import write_whole
+
 _LIBRARIES = ("torch", "numpy")
 _FACTS = ("machine", "date", "versions", "spread", "samples")
 
@@ -91,8 +93,8 @@ def save(name: str, samples, **about) -> Recording:
 
     `samples` maps labels to lists of numbers, or lists (x, y) pairs; `about` is whatever else the
     reader of the numbers needs, for example ``unit="s"`` or ``ranks=4``. An existing recording
-    of that name is replaced. Raises ValueError when there is nothing to record, or when `about`
-    uses a name that a recording has already.
+    of that name is replaced, whole or not at all. Raises ValueError when there is nothing to
+    record, or when `about` uses a name that a recording has already.
     """
     taken = [key for key in about if key in _FACTS]
     if taken:
@@ -110,8 +112,7 @@ def save(name: str, samples, **about) -> Recording:
         "samples": samples,
     }
     path = directory() / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_json(facts), encoding="utf-8")
+    write_whole(path, _json(facts))
     return load(name)
 
 

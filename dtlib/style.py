@@ -8,8 +8,9 @@ readable on any background, without a second copy for dark mode:
 - each palette colour is a CSS variable with the palette's value as its fallback
   (``var(--dt-forward, #0072B2)``): the site's style sheet brightens it in dark mode, and a page
   that has no such sheet, Colab for example, shows the palette itself;
-- text stays text, in the reader's own font: it can be selected, searched and read aloud. Write
-  Greek letters as Unicode ("α"), not as mathtext.
+- text stays text, in the page's own font: it can be selected, searched and read aloud. Write
+  Greek letters as Unicode ("α"), not as mathtext. matplotlib measures it with the faces in
+  `dtlib/fonts`, which are the sans of the site, so that there is room for what the page shows.
 
 The file has no date and its ids are hashed from its content, so a figure drawn twice is the same
 bytes, and two figures of one page never share an id.
@@ -19,6 +20,8 @@ import hashlib
 import html
 import io
 import re
+from functools import cache
+from importlib import resources
 
 FORWARD, BACKWARD, COMMUNICATION, FOURTH = "#0072B2", "#D55E00", "#CC79A7", "#009E73"
 PALETTE = {
@@ -28,14 +31,14 @@ PALETTE = {
     "fourth": FOURTH,
 }
 INK = "#59636E"  # becomes currentColor; a grey, so that a saved file reads on white and on black
+LEAST_TEXT = 10  # px: a narrow screen scrolls a figure rather than showing smaller letters
 DASHES = ["-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2))]  # beside colour, never instead
 
 _SETTINGS = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
+    "font.family": ["Dtlib Sans", "DejaVu Sans"],  # the second comes with matplotlib
     "font.size": 10,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
@@ -81,10 +84,21 @@ def figure(width: float = 7.2, height: float = 3.2, rows: int = 1, columns: int 
     from cycler import cycler
     from matplotlib.figure import Figure
 
+    _bring_fonts()
     cycle = cycler(color=list(PALETTE.values())) + cycler(linestyle=DASHES)
     matplotlib.rcParams.update(_SETTINGS | {"axes.prop_cycle": cycle})
     fig = Figure(figsize=(width, height), layout="constrained")
     return fig, fig.subplots(rows, columns, **options)
+
+
+@cache
+def _bring_fonts() -> None:
+    """Tell matplotlib of the book's faces, which come with the library."""
+    from matplotlib.font_manager import fontManager
+
+    for face in sorted((resources.files("dtlib") / "fonts").iterdir(), key=str):
+        if face.name.endswith(".ttf"):
+            fontManager.addfont(str(face))
 
 
 def label_curve(ax, x, y, text: str, color: str = INK, dx: float = 6, dy: float = 0) -> None:
@@ -127,16 +141,41 @@ def inline_svg(fig, alt: str) -> str:
     text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
     text = re.sub(r"\s*\n(?=[LCQz])", " ", text)
     text = re.sub(r'\s+"', '"', text)
-    text = _follow_the_page(_own_ids(text))
+    text = _as_wide_as_measured(_follow_the_page(_own_ids(text)))
     width, height = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', text).groups()
+    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", text)]
+    least = min(float(width) * LEAST_TEXT / min(sizes, default=LEAST_TEXT), float(width) * 4 / 3)
     text = text.replace(
         f'width="{width}pt" height="{height}pt"',
         f'role="img" aria-label="{html.escape(alt)}" '
         f'style="max-width: 100%; width: {float(width) / 72:.4g}in; height: auto; '
-        f'stroke-linejoin: round"',
+        f'--dt-least: {least:.0f}px; overflow: visible; stroke-linejoin: round"',
         1,
     )
     return re.sub(r"\s*\n\s*", "\n", text).strip()
+
+
+def _as_wide_as_measured(svg: str) -> str:
+    """Every text takes the width that matplotlib has measured, whatever face a page sets it in.
+
+    On the site that changes nothing; in a notebook, whose page has other faces, nothing is cut off.
+    """
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextToPath
+
+    def sized(match) -> str:
+        style, words = match["style"], html.unescape(match["words"])
+        weight = re.search(r"font-weight: (\w+)", style)
+        face = FontProperties(
+            family=_SETTINGS["font.family"],
+            weight=weight[1] if weight else "normal",
+            size=float(re.search(r"font-size: ([\d.]+)px", style)[1]),
+        )
+        width, _, _ = TextToPath().get_text_width_height_descent(words, face, ismath=False)
+        length = f'textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs" '
+        return match[0].replace("<text ", f"<text {length}", 1)
+
+    return re.sub(r'<text style="(?P<style>[^"]*)"[^>]*>(?P<words>[^<]{2,})</text>', sized, svg)
 
 
 def _follow_the_page(svg: str) -> str:

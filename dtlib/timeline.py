@@ -19,6 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from dtlib.files import write_whole
 from dtlib.style import BACKWARD, COMMUNICATION, FORWARD, FOURTH, INK
 
 HATCHES = {"forward": "", "backward": "/", "weight": ".", "communication": "\\", "other": "x"}
@@ -191,7 +192,7 @@ class Timeline:
             for span in self.spans
         ]
         path = Path(path)
-        path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, indent=1))
+        write_whole(path, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, indent=1))
         return path
 
 

@@ -30,7 +30,9 @@ def show_formulas(app: Sphinx, doctree: nodes.document) -> None:
         source = html.unescape(opening[1])
         text = element.next_node(nodes.Text, descend=False, siblings=True).astext()
         try:
-            formula = f"{Expression(source).readable()} = {shown_in_full(text, source)}"
+            expression = Expression(source)
+            says = ":" if expression.is_comparison else " ="
+            formula = f"{expression.readable()}{says} {shown_in_full(text, source)}"
         except ValueError as error:
             logger.warning("number %r: %s", text, error, location=element)
             continue

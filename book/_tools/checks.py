@@ -1,6 +1,9 @@
 """Every check of the book, in order, each with its time.
 
 python -m book._tools.checks [STEP ...]
+
+The exit status is 0 when every check has passed, 1 when one has failed, and 3 when none has failed
+but a step could not run on this machine.
 """
 
 import subprocess
@@ -8,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from book._tools.browser import ADVICE, MISSING, find_chromium
 from book._tools.layout import ROOT
 
 PYTEST = ["pytest", "-p", "no:cacheprovider"]
@@ -18,6 +22,10 @@ STEPS: dict[str, list[Sequence[str]]] = {
         ["book._tools.notebooks", "check"],
         ["book._tools.equations", "check"],
         ["book._tools.prose_numbers", "check"],
+        ["book._tools.words", "check"],
+        ["book._tools.length", "check"],
+        ["book._tools.folklore", "check"],
+        ["book._tools.symptoms", "check"],
         ["book._tools.labs", "check"],
         ["book._tools.generated", "check"],
     ],
@@ -25,6 +33,8 @@ STEPS: dict[str, list[Sequence[str]]] = {
     "site": [["book._tools.site"]],
     "pages": [[*PYTEST, "-m", "site", "-n", "2", "tests"]],
 }
+
+NEED_CHROMIUM = {"pages"}
 
 
 def run(step: str) -> bool:
@@ -38,16 +48,27 @@ def main() -> int:
     unknown = set(sys.argv[1:]) - set(STEPS)
     if unknown:
         raise SystemExit(f"no step {min(unknown)!r}; the steps are {', '.join(STEPS)}")
-    times, failed = {}, []
+    times, failed, not_run = {}, [], []
     for step in sys.argv[1:] or STEPS:
+        if step in NEED_CHROMIUM and find_chromium() is None:
+            not_run.append(step)
+            continue
         print(f"\n== {step}", flush=True)
         start = time.perf_counter()
         if not run(step):
             failed.append(step)
         times[step] = time.perf_counter() - start
     print("\n== " + ", ".join(f"{step} {seconds:.0f} s" for step, seconds in times.items()))
-    print(f"FAILED: {', '.join(failed)}" if failed else "all checks passed")
-    return 1 if failed else 0
+    for step in not_run:
+        print(f"{step}: not run, {MISSING}: {ADVICE}")
+    if failed:
+        print(f"FAILED: {', '.join(failed)}")
+        return 1
+    if not_run:
+        print("every other check passed; the tests of widgets in a browser were skipped, too")
+        return 3
+    print("all checks passed")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The expressions behind the numbers in prose: formulas over named hardware, and nothing else.
 
+An expression may also compare, which is how words such as 'at every size' are bound to numbers.
+
 >>> Expression("message_time(n=1*MB, alpha=0, beta=50*GB)").value
 2e-05
 >>> Expression("__import__('os')").value
@@ -27,12 +29,16 @@ UNITS = (
     *("us", "ms", "minute", "hour", "day", "TFLOP", "PFLOP"),
 )
 HELPERS = ("ceil", "exp", "floor", "ln", "log2", "maximum", "minimum", "sqrt")
+CALCULATING = (abs, all, any, len, max, min, range, round, sorted, sum, zip)
 OPERATORS = {ast.Add: "+", ast.Sub: "−", ast.Mult: "×", ast.Div: "/", ast.FloorDiv: "//"}
 OPERATORS |= {ast.Pow: "^"}
 BINDS = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.FloorDiv: 2, ast.Pow: 3}
+COMPARISONS = {ast.Lt: "<", ast.LtE: "≤", ast.Gt: ">", ast.GtE: "≥", ast.Eq: "=", ast.NotEq: "≠"}
 ALLOWED = (
     *(ast.Expression, ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.UnaryOp, ast.USub),
     *(ast.Call, ast.keyword, ast.Attribute, ast.Subscript, ast.List, ast.Tuple, *OPERATORS),
+    *(ast.Compare, ast.BoolOp, ast.And, ast.Or, ast.Not, *COMPARISONS),
+    *(ast.GeneratorExp, ast.ListComp, ast.comprehension, ast.Store),
 )
 
 
@@ -44,7 +50,7 @@ class ExpressionError(ValueError):
 def names() -> dict[str, object]:
     """Everything that an expression may name."""
     return {
-        **{function.__name__: function for function in (abs, len, max, min, round, sum)},
+        **{function.__name__: function for function in CALCULATING},
         **{unit: getattr(units, unit) for unit in UNITS},
         **{helper: getattr(poly, helper) for helper in HELPERS},
         **_models(),
@@ -69,7 +75,7 @@ def _models() -> dict[str, object]:
     foundations = importlib.import_module("dtlib.foundations")
     return {
         name: getattr(foundations, name)
-        for name in ("TransformerSpec", "gemm_time", "published_models")
+        for name in ("TransformerSpec", "gemm_time", "ping_pong_fit", "published_models")
     }
 
 
@@ -82,13 +88,15 @@ class Expression:
             self.tree = ast.parse(source.strip(), mode="eval")
         except SyntaxError as error:
             raise ExpressionError(f"{source!r} is no expression: {error.msg}") from None
-        for node in ast.walk(self.tree):
-            self._check(node)
+        nodes = list(ast.walk(self.tree))
+        running = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        for node in nodes:
+            self._check(node, running)
 
-    def _check(self, node: ast.AST) -> None:
+    def _check(self, node: ast.AST, running: set[str]) -> None:
         if not isinstance(node, ALLOWED):
             raise ExpressionError(f"{ast.unparse(node)!r}: {type(node).__name__} is not allowed")
-        if isinstance(node, ast.Name) and node.id not in names():
+        if isinstance(node, ast.Name) and node.id not in names() and node.id not in running:
             raise ExpressionError(f"{node.id!r} is not a name that a number may use")
         if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             raise ExpressionError(f"{node.attr!r} is private")
@@ -97,9 +105,15 @@ class Expression:
     def value(self) -> float:
         """The number; raises ExpressionError when the evaluation fails or gives no real number."""
         value = _evaluate(self.tree.body)
+        value = value.item() if hasattr(value, "item") else value  # numpy's own scalars
         if not isinstance(value, Real):
             raise ExpressionError(f"{self.source!r} is {value!r}, which is not a number")
         return value
+
+    @cached_property
+    def is_comparison(self) -> bool:
+        """Whether the expression says that something holds, instead of giving a number."""
+        return isinstance(self.value, bool)
 
     @property
     def formula(self) -> Formula | None:
@@ -124,7 +138,7 @@ def _calls_a_name(node: ast.expr) -> bool:
 def _evaluate(node: ast.expr):
     code = compile(ast.Expression(node), "<number>", "eval")
     try:
-        return eval(code, {"__builtins__": {}}, names())
+        return eval(code, {**names(), "__builtins__": {}})
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise ExpressionError(f"{ast.unparse(node)!r} has no value ({reason})") from error
@@ -142,6 +156,12 @@ def _readable(node: ast.expr) -> str:
             sign = OPERATORS[type(operator)]
             right_side = _operand(right, operator, right=True)
             return f"{_operand(left, operator)} {sign} {right_side}"
+        case ast.Compare(left, operators, others):
+            signs = [COMPARISONS[type(operator)] for operator in operators]
+            rest = [f"{sign} {_readable(other)}" for sign, other in zip(signs, others, strict=True)]
+            return " ".join([_readable(left), *rest])
+        case ast.BoolOp(ast.And(), values):
+            return " and ".join(_readable(value) for value in values)
         case _:
             return ast.unparse(node)
 

@@ -1,21 +1,25 @@
-"""Pages and tables that are written from the plan and from recordings, never by hand.
+"""Pages and tables that are written from the plan, from data and recordings, never by hand.
 
     python -m book._tools.generated write      refresh them
     python -m book._tools.generated check      are they what would be written?
     python -m book._tools.generated picture    draw the README's picture
 
-They are the README's table of chapters, the page of planned chapters, the quick reference, the page
-that says how every notebook was executed, and the chapters in _toc.yml. The picture is not
-compared: the last digits of a drawing may differ between machines.
+They are the README's table of chapters, the page of planned chapters, the quick reference, the
+pages of symptoms and of folklore, the page that says how every notebook was executed, and the
+chapters in _toc.yml. The picture is not compared: the last digits of a drawing may differ between
+machines.
 """
 
+import io
 import json
 import re
 import sys
 from pathlib import Path
 
+from book._tools.folklore import folklore_page
 from book._tools.layout import ROOT, notebook_sources, write_if_new
 from book._tools.quick_reference import quick_reference_page
+from book._tools.symptoms import symptoms_page
 from dtlib.plan import Chapter, parts
 
 BEGIN, END = "begin: chapters, from dtlib/plan.toml", "end: chapters"
@@ -118,6 +122,8 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
         root / "book/planned.md": planned_page(root),
         root / "book/quick-reference.md": quick_reference_page(root),
         root / "book/status.md": status_page(root),
+        root / "book/folklore.md": folklore_page(root),
+        root / "book/symptoms.md": symptoms_page(root),
         readme: _between(readme.read_text(), README_MARKS, readme_table(root), readme.name),
         toc: _between(toc.read_text(), TOC_MARKS, toc_chapters(root), toc.name),
     }
@@ -128,7 +134,10 @@ def picture(file: Path = ROOT / "book/_static/ring-all-reduce.svg") -> None:
     from dtlib.collectives import ring_all_reduce
     from dtlib.collectives.draw import draw
 
-    draw(ring_all_reduce(4)).savefig(file, metadata={"Date": None, "Creator": None})
+    drawing = io.StringIO()
+    figure = draw(ring_all_reduce(4))
+    figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None})
+    write_if_new(file, drawing.getvalue())
 
 
 def main() -> int:
@@ -146,7 +155,7 @@ def main() -> int:
             write_if_new(file, generated()[file])
         else:
             print(
-                f"{file.relative_to(ROOT)} is not what the plan and the records say; "
+                f"{file.relative_to(ROOT)} is not what the plan, the data and the records say; "
                 "run: make notebooks",
                 file=sys.stderr,
             )

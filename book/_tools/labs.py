@@ -181,7 +181,12 @@ def write_course(folder: Path, sources: list[Path]) -> None:
     config = folder / "nbgrader_config.py"
     if not config.exists():
         write_if_new(
-            config, f"c = get_config()\nc.CourseDirectory.course_id = {folder.resolve().name!r}\n"
+            config,
+            "c = get_config()\n"
+            f"c.CourseDirectory.course_id = {folder.resolve().name!r}\n"
+            "# Seconds for a cell; nbgrader's own 30 take a busy machine for an endless loop.\n"
+            "c.ExecutePreprocessor.timeout = 600\n"
+            "c.ExecutePreprocessor.startup_timeout = 600\n",
         )
 
 

@@ -1,10 +1,11 @@
 """Where the book's files lie, and what kind of file each is."""
 
-import os
 import re
 from pathlib import Path
 
 import yaml
+
+from dtlib.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,10 +38,7 @@ def write_if_new(path: Path, text: str) -> bool:
     """Write a whole file at once, unless it already holds this text; whether it was written."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    write_whole(path, text)
     return True
 
 

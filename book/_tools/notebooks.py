@@ -46,7 +46,7 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
 }
-CELL_TIMEOUT = 300
+CELL_TIMEOUT = 1800  # seconds, against hanging: a busy machine is slow
 LANGUAGE = {
     "name": "python",
     "file_extension": ".py",
@@ -147,6 +147,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str) -> None:
     client = NotebookClient(
         notebook,
         timeout=CELL_TIMEOUT,
+        startup_timeout=CELL_TIMEOUT,
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,
@@ -344,6 +345,8 @@ def verify(sources: list[Path], *options: str) -> int:
     """Run the stored notebooks again with nbval and compare their outputs."""
     files = [str(source.with_suffix(".ipynb")) for source in sources]
     command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-sanitize-with", str(SANITIZE)]
+    command += ["--nbval-cell-timeout", str(CELL_TIMEOUT)]
+    command += ["--nbval-kernel-startup-timeout", str(CELL_TIMEOUT)]
     command += ["-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", *options, *files]
     return subprocess.call(command, cwd=ROOT, env={**os.environ, **ENVIRONMENT})
 

@@ -3,7 +3,9 @@
     python -m book._tools.prose_numbers check [FILE ...]   compare, to the printed digits and unit
     python -m book._tools.prose_numbers fill [FILE ...]    write the text anew, same digits and unit
 
-An empty text is filled with two digits, in the unit of its formula.
+An empty text is filled with two digits, in the unit of its formula. The text may also be words:
+where the expression compares ("a > 4 * b"), it must hold, whatever the words are; where it gives
+a number, the words must name it to within a tenth ('four times', 'two thirds', 'twentyfold').
 """
 
 import argparse
@@ -16,8 +18,10 @@ from pathlib import Path
 
 from book._tools.expressions import Expression, ExpressionError
 from book._tools.layout import ROOT, line_of, pages, write_if_new
+from book._tools.number_words import spelled_out
 from dtlib.foundations.units import format_quantity, parse_quantity
 
+DATA_FILES = [ROOT / "README.md", ROOT / "book/symptoms.toml", *ROOT.glob("book/folklore/*.toml")]
 DATA = re.compile(r'<data value="(?P<value>[^"]*)">(?P<text>[^<]*)</data>')
 ANY_DATA = re.compile(r"<data\b")
 CODE = re.compile(
@@ -45,7 +49,9 @@ class Number:
         try:
             expression = Expression(self.source)
             value = expression.value
-            quantity = parse_quantity(self.text)
+            if expression.is_comparison:
+                return "" if value else f"{self.text!r} does not hold: {self.source}"
+            quantity = spelled_out(self.text) or parse_quantity(self.text)
         except ValueError as error:
             return f"{self.text!r}: {error}"
         formula = expression.formula
@@ -92,12 +98,20 @@ def printed_like(text: str, expression: Expression) -> str:
     return shown.replace("-", "−") + match["rest"]
 
 
+def is_in_words(number: Number) -> bool:
+    """Whether the text has no digits to write anew: only a person can change its words."""
+    comparison = Expression(number.source).is_comparison
+    return comparison or (bool(number.text) and not re.search(r"\d", number.text))
+
+
 def shown_in_full(text: str, source: str) -> str:
     """The value of an expression in the unit of its printed text, with at least four digits.
 
     >>> shown_in_full("256 MB", "2**28")
     '268.4 MB'
     """
+    if Expression(source).is_comparison:
+        return "holds"
     match = NUMBER.fullmatch(text.strip())
     unit = match["rest"].strip() if match else ""
     return format_quantity(Expression(source).value, unit, digits=4)
@@ -123,8 +137,8 @@ def fill(page: Path) -> bool:
     new = text
     for number in reversed(list(numbers(text))):
         try:
-            agrees = not number.problem()
-            shown = number.text if agrees else number.expected
+            keep = not number.problem() or is_in_words(number)
+            shown = number.text if keep else number.expected
         except ValueError as error:
             line = line_of(text, number.position)
             raise ExpressionError(f"{_name(page)}:{line}: {error}") from error
@@ -142,7 +156,7 @@ def main() -> int:
     parser.add_argument("command", choices=["check", "fill"])
     parser.add_argument("files", nargs="*", type=Path)
     arguments = parser.parse_args()
-    files = [file.resolve() for file in arguments.files] or [ROOT / "README.md", *pages()]
+    files = [file.resolve() for file in arguments.files] or [*DATA_FILES, *pages()]
     if arguments.command == "fill":
         for page in files:
             if fill(page):

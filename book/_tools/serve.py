@@ -6,6 +6,7 @@ python -m book._tools.serve FOLDER PORT
 import functools
 import sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -24,8 +25,23 @@ def server(folder: str, port: int = 0) -> ThreadingHTTPServer:
         return ThreadingHTTPServer(("127.0.0.1", 0), handler)
 
 
+def port_of(text: str) -> int:
+    """The port that a text names. Raises ValueError, which says what is allowed."""
+    if not (text.isascii() and text.isdigit() and int(text) < 65536):
+        raise ValueError(f"PORT={text}: a port is a number from 0 (any free one) to 65535")
+    return int(text)
+
+
 def main() -> None:
-    folder, port = sys.argv[1], int(sys.argv[2])
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    folder, number = sys.argv[1:]
+    try:
+        port = port_of(number)
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+    if not Path(folder, "index.html").is_file():
+        raise SystemExit(f"{folder}: there is no built site; build one with: make site")
     with server(folder, port) as book:
         print(
             f"\n  The book is at http://127.0.0.1:{book.server_port}/  (Ctrl-C ends it)", flush=True

@@ -26,8 +26,8 @@ def hierarchical_all_reduce_time(n, nodes, ranks_per_node, alpha_in, beta_in, al
     Returns seconds. Raises ZeroDivisionError for a bandwidth of 0.
     Source: Patarasuk & Yuan 2009 for the rings.
 
-    >>> round(hierarchical_all_reduce_time(10**10, 8, 8, 1e-6, 600e9, 5e-6, 50e9), 6)
-    0.073001
+    >>> round(hierarchical_all_reduce_time(10**10, 8, 8, 1e-6, 450e9, 5e-6, 50e9), 6)
+    0.082723
     """
     return 2 * (ranks_per_node - 1) * (alpha_in + n / (ranks_per_node * beta_in)) + 2 * (
         nodes - 1
@@ -49,7 +49,7 @@ def multi_rail_ring_all_reduce_time(n, nodes, ranks_per_node, alpha_in, beta_in,
     Returns seconds. Raises ZeroDivisionError for a bandwidth of 0.
     Source: Patarasuk & Yuan 2009 for one ring.
 
-    >>> round(multi_rail_ring_all_reduce_time(10**10, 8, 8, 1e-6, 600e9, 5e-6, 50e9), 6)
+    >>> round(multi_rail_ring_all_reduce_time(10**10, 8, 8, 1e-6, 450e9, 5e-6, 50e9), 6)
     0.049849
     """
     return (

@@ -175,6 +175,14 @@ def which_wall(answer: Any) -> str:
     return "on 40 machines the nearer wall, and where it stands"
 
 
+_ROUNDING = "a quotient that should be whole may come out a rounding error above it"
+
+
+def _fewest(quotient: float) -> int:
+    """The least whole number that is not below a quotient, whose last bits are rounded."""
+    return max(1, math.ceil(quotient * (1 - 1e-9)))
+
+
 @grader("ex-half-of-the-limit")
 def half_of_the_limit(answer: Any) -> str:
     speedup, enough = items(answer, "(speedup, enough)", 2)
@@ -184,7 +192,7 @@ def half_of_the_limit(answer: Any) -> str:
         for P in (2, 3, 8, 64, 1000):
             value = real(call(speedup, P, rho), f"speedup({P}, {rho})")
             slips = {
-                P / (1 + (P - 1) * rho): "the printed formula, in which rho is part of the work",
+                P / (1 + (P - 1) * rho): "Amdahl's formula, in which rho is part of the work",
                 P * (1 + rho) / (1 + P * rho): "a single rank is charged for communication here",
                 float(P): "communication is missing",
             }
@@ -192,15 +200,20 @@ def half_of_the_limit(answer: Any) -> str:
         one = real(call(speedup, 1, rho), f"speedup(1, {rho})")
         number(one, 1.0, f"speedup(1, {rho}): one rank alone says nothing; it", tolerance=1e-9)
     draw = random.Random(6)
-    for _ in range(20):
-        rho, share = draw.uniform(0.001, 0.05), draw.choice([0.5, 0.9, 0.99, draw.uniform(0.3, 1)])
-        exact = share / (1 - share) / rho
+    cases = [
+        (draw.uniform(0.001, 0.05), draw.choice([0.5, 0.9, 0.99, draw.uniform(0.3, 1)]))
+        for _ in range(20)
+    ]
+    whole_quotients = [(0.01, 0.9), (0.001, 0.8), (0.1, 0.9), (0.05, 0.8), (0.004, 0.5)]
+    for rho, share in [*cases, *whole_quotients, (0.6, 0.5), (0.9, 0.9), (0.3, 0.35)]:
+        fewest = 1 if share <= rho else _fewest(share / (1 - share) / rho)
         given = whole(call(enough, rho, share), "enough: the number of ranks")
         where = f"enough({rho:.4g}, {share:.3g})"
-        if given < exact * (1 - 1e-9):
+        if given < fewest:
             raise NotYet(f"{where}: {given} ranks do not reach that share of the limit")
-        if given > exact * (1 + 1e-9) + 1:
-            raise NotYet(f"{where}: fewer than {given} ranks are enough")
+        if given > fewest:
+            why = "one alone does not communicate" if fewest == 1 else _ROUNDING
+            raise NotYet(f"{where}: fewer than {given} ranks are enough ({why})")
     return "speedups up to a thousand ranks, and the fewest that reach a share of the limit"
 
 
@@ -222,19 +235,20 @@ def four_times_the_workers(answer: Any) -> str:
 def talk_less_often(answer: Any) -> str:
     function(answer, "steps_between(compute, comm, efficiency)")
     draw = random.Random(7)
-    for _ in range(60):
-        compute, comm = draw.uniform(0.5, 20), draw.uniform(0.01, 50)
-        efficiency = draw.uniform(0.05, 0.99)
-        exact = efficiency / (1 - efficiency) * comm / compute
+    cases = [
+        (draw.uniform(0.5, 20), draw.uniform(0.01, 50), draw.uniform(0.05, 0.99)) for _ in range(60)
+    ]
+    for compute, comm, efficiency in [*cases, (10, 10, 0.9), (1, 10, 0.8), (4, 8, 0.9)]:
+        fewest = _fewest(efficiency / (1 - efficiency) * comm / compute)
         where = f"compute = {compute:.3g}, comm = {comm:.3g}, efficiency = {efficiency:.3g}"
         given = whole(call(answer, compute, comm, efficiency), "the number of steps")
         if given < 1:
             raise NotYet(f"{where}: at least one step lies between two conversations")
-        if given < exact * (1 - 1e-9):
+        if given < fewest:
             raise NotYet(f"{where}: {given} steps are too few for that share")
-        if given > max(1, exact * (1 + 1e-9) + 1):
-            raise NotYet(f"{where}: fewer than {given} steps are enough")
-    return "on 60 machines the fewest steps that keep the share"
+        if given > fewest:
+            raise NotYet(f"{where}: fewer than {given} steps are enough ({_ROUNDING})")
+    return f"on {len(cases) + 3} machines the fewest steps that keep the share"
 
 
 @grader("ex-where-the-square-root-is")

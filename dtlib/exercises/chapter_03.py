@@ -42,7 +42,7 @@ def three_rings(answer: Any) -> str:
         if name == "every_hop":
             mistakes[seen(32, 400 * GB)] = "eight hops leave every node, through eight ports"
         number(given[name], right, name, "bytes/s", mistakes=mistakes)
-    return "three rings, each as fast as the wall that it crosses most for its width"
+    return "three rings, each as fast as the wall that limits it"
 
 
 @grader("ex-one-layers-sums")

@@ -264,7 +264,7 @@ def which_bandwidth(answer: Any) -> str:
         sent / second / GB: "in bytes per second, please",
     }
     number(given["bandwidth"], sent / second, "bandwidth", "B/s", tolerance=0.02, mistakes=slips)
-    return "a rate that no A100 has, and the bandwidth of about one port"
+    return "a rate that no A100 has, and a bandwidth that a single port can carry"
 
 
 OPTIONS = ("tp", "pp", "interleave", "zero", "micro_batch", "recompute", "sequence_parallel")

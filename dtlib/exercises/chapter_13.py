@@ -231,8 +231,8 @@ def launch_or_link(answer: Any) -> str:
 def dedicated_servers(answer: Any) -> str:
     draw = random.Random(137)
     cases = []
-    for P in (4, 16, 64, 256):
-        S = draw.randint(1, P)
+    for P, most in ((4, 4), (16, 64), (64, 64), (256, 256)):
+        S = draw.randint(1, P) if most == P else most  # more servers than workers, once
         cases.append(
             {"n": 10 ** draw.randint(6, 9), "P": P, "S": S, "beta": draw.randint(1, 90) * GB}
         )
@@ -254,6 +254,10 @@ def dedicated_servers(answer: Any) -> str:
                 "that is a ring",
             ),
             (lambda n, P, S, b: 2 * P * n * 8 / (S * b), "beta is in bytes per second already"),
+            (
+                lambda n, P, S, b: 2 * P * n / (min(S, P) * b),
+                "there may be more servers than workers",
+            ),
         ],
         limits=[Limit("there is one server", {"S": 1}, "all traffic passes its port, twice")],
     )

@@ -31,7 +31,7 @@ def sixteen_nodes(answer: Any) -> str:
             {"n": n, "alpha_in": a_in, "beta_in": b_in, "alpha": a, "beta": b}
             for n in (1e3, 1e7, 1e10)
             for a_in, a in ((1e-6, 2e-6), (5e-7, 1e-5))
-            for b_in, b in ((3e11, 5e10), (6e11, 2.5e10))
+            for b_in, b in ((4.5e11, 5e10), (9e11, 2.5e10))
         ],
         limits=[
             Limit("nothing costs but the starts inside", {"alpha": 0, "n": 0}, "two phases inside"),
@@ -126,7 +126,7 @@ def gain_of_levels(answer: Any) -> str:
     if not isinstance(answer, dict) or set(answer) != set(names):
         raise NotYet(f"pass a dict with the keys {', '.join(names)}")
     starts = 510 * 10 * us, 14 * us + 620 * us
-    per_byte = 510 / (2048 * 25 * GB), 14 / (8 * 600 * GB) + 62 / (256 * 25 * GB)
+    per_byte = 510 / (2048 * 50 * GB), 14 / (8 * 450 * GB) + 62 / (256 * 50 * GB)
     cross = (starts[0] - starts[1]) / (per_byte[1] - per_byte[0])
     small, large = starts[0] / starts[1], per_byte[0] / per_byte[1]
     number(
@@ -233,7 +233,7 @@ def many_levels(answer: Any) -> str:
             below *= ranks if shares else 1
         return total
 
-    one, two = (8, 1e-6, 600e9), (16, 5e-6, 50e9)
+    one, two = (8, 1e-6, 450e9), (16, 5e-6, 50e9)
     three, four = (4, 2e-5, 10e9), (2, 1e-4, 1e9)
     for levels in ([one], [one, two], [one, two, three], [two, one, four, three], [one, (1, 1, 1)]):
         for n in (1e3, 1e8, 1e10):
@@ -298,7 +298,7 @@ def best_segments(answer: Any) -> str:
             {"n": n, "nodes": N, "gpus": G, "alpha": alpha, "beta_in": beta}
             for n, alpha in ((1e8, 5e-6), (1e10, 5e-6), (1e10, 1e-5))
             for N, G in ((8, 8), (32, 4), (4, 2))
-            for beta in (3e11, 6e11)
+            for beta in (4.5e11, 9e11)
         ],
         wrong=[
             (squared, "set the derivative to zero and solve: there is a square"),

@@ -162,7 +162,7 @@ def a_published_overhead(answer: Any) -> str:
             7 / 4 * 4 * 96 * n / 300e9 / computing / 8: "eight ranks share the work",
         },
     )
-    return "tokens counted, bytes sent, and a ratio without 10 to the minus eighteen"
+    return "tokens counted, bytes sent, and what of a step is communication"
 
 
 @grader("ex-statistics-of-a-norm")

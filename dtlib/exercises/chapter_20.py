@@ -74,8 +74,8 @@ def five_percent(answer: Any) -> str:
 
 @grader("ex-sixteen-micro-batches")
 def sixteen_micro_batches(answer: Any) -> str:
-    names = "abcde"
-    given = items(answer, "(a, b, c, d, e)", 5)
+    names = "abcdef"
+    given = items(answer, "(a, b, c, d, e, f)", 6)
     mistakes = {
         "a": {64: "stage 1 keeps whole gradients: it communicates once a step"},
         "b": {
@@ -100,8 +100,14 @@ def sixteen_micro_batches(answer: Any) -> str:
             32: "once in the end the gradients are reduced",
             4: "after its backward pass a weight is dropped: the next micro-batch gathers it again",
         },
+        "f": {
+            34: "weights stay until the last backward pass: the next micro-batch finds them",
+            66: "weights stay until the last backward pass: the next micro-batch finds them",
+            2: "whole gradients are scattered once, too",
+            6: "weights that are kept need no second gather",
+        },
     }
-    for name, value, expected in zip(names, given, (4, 34, 96, 66, 34), strict=True):
+    for name, value, expected in zip(names, given, (4, 34, 96, 66, 34, 4), strict=True):
         number(value, expected, f"({name})", "bytes", mistakes=mistakes[name])
     return "a byte count for each way to trade memory for bytes"
 

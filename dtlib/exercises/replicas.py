@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from dtlib.exercises.trace import TransportError
 from dtlib.exercises.transport import called_from, raised
+from dtlib.runtime.patience import join_patiently
 
 OTHERS = ("dtlib.parallelism", "torch.nn.parallel", "torch.distributed")
 
@@ -168,9 +169,7 @@ class _World:
         ]
         for thread in threads:
             thread.start()
-        deadline = time.monotonic() + timeout
-        for thread in threads:
-            thread.join(max(0, deadline - time.monotonic()))
+        join_patiently(threads, timeout)
         if any(thread.is_alive() for thread in threads):
             self._stop(TransportError("a rank neither finishes nor waits: does a loop never end?"))
         if self.failures:

@@ -9,13 +9,13 @@ and call. `RealTeam` offers the same calls on real ranks.
 """
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dtlib.exercises.trace import Deadlock, TransportError
 from dtlib.exercises.transport import called_from, raised
 from dtlib.exercises.verdict import NotYet
+from dtlib.runtime.patience import join_patiently
 
 OTHERS = ("dtlib.parallelism", "dtlib.memory", "torch.distributed")
 
@@ -292,9 +292,7 @@ class _World:
         ]
         for thread in threads:
             thread.start()
-        deadline = time.monotonic() + timeout
-        for thread in threads:
-            thread.join(max(0, deadline - time.monotonic()))
+        join_patiently(threads, timeout)
         if any(thread.is_alive() for thread in threads):
             self._fail(0, TransportError("a rank never finishes: does a loop never end?"))
         if self.failures:

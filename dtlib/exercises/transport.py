@@ -10,7 +10,6 @@ names the rank, where real ranks would hang or compute nonsense.
 
 import sys
 import threading
-import time
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ import numpy as np
 
 from dtlib.exercises import buffers
 from dtlib.exercises.trace import Deadlock, Message, Trace, TransportError
+from dtlib.runtime.patience import join_patiently
 
 
 def record(
@@ -144,11 +144,9 @@ class _World:
             )
             for r in range(self.size)
         ]
-        deadline = time.monotonic() + timeout
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join(max(0, deadline - time.monotonic()))
+        join_patiently(threads, timeout)
         if any(thread.is_alive() for thread in threads):
             self._stop(self._never_ending())
         if self.failures:

@@ -1,4 +1,7 @@
-"""The reader's bet before the answer: made on a logarithmic line, kept in the browser, answered."""
+"""The reader's bet before the answer: made on a logarithmic line, kept in the browser, answered.
+
+A bet starts without a value: the anchor is a mark on the line, not a bet that waits for a click.
+"""
 
 import html
 import math
@@ -50,8 +53,12 @@ def bet(
     bets ("ms", "GB", "%", "times", ...) and in which the other numbers are given; `anchor`, a
     value that the reader knows already, drawn on the line with `anchor_label`; `low` and `high`,
     the ends of the line, which reach from 1/100 to 1000 times the anchor when left out.
-    Raises ValueError when the line has no ends, is empty, or does not contain the anchor.
+    Raises ValueError when the line has no ends, is empty, or does not contain the anchor, and for
+    a number that has no place on a logarithmic line: one that is not positive, or not finite.
     """
+    for name, value in {"anchor": anchor, "low": low, "high": high}.items():
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"bet {key!r}: {name} {value!r} is not a positive number")
     if anchor is None and (low is None or high is None):
         raise ValueError(f"bet {key!r}: give an anchor, or low and high")
     low = _decade(anchor * _LOWEST) if low is None else low

@@ -7,14 +7,19 @@ from dtlib.explore.controls import Control, Task, between, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.foundations.datasheets import catalog
-from dtlib.foundations.one_ratio import HIDING, link_ratios
+from dtlib.foundations.one_ratio import HIDING, link_bandwidths, link_ratios
 from dtlib.foundations.published import published_models
 from dtlib.foundations.transformer import TransformerSpec
 from dtlib.foundations.units import format_quantity
 
 DEGREE = 8  # ranks of a tensor-parallel group, stages of a pipeline, ranks that share a sequence
 MODELS = ("gpt-3", "llama-3.1-405b", "mixtral-8x7b", "mixtral-8x22b", "deepseek-v3")
-LINKS = {"nvlink4": "NVLink", "pcie5-x16": "PCIe 5", "ib-ndr400": "400 Gb/s port"}
+LINKS = {
+    "nvlink4": "NVLink",
+    "pcie5-x16": "PCIe 5",
+    "ib-ndr400": "network, a port",
+    "scattered": "bad case: ranks scattered, a port",
+}
 ENDS = 100, 1_000_000
 MOST_MODELS = 6
 _TRACKS = {
@@ -25,21 +30,22 @@ _TRACKS = {
     "expert": ("expert", "inner width of an expert"),
 }
 TASK = Task(
-    "find a published model with which all five hide on a link slower than NVLink, "
-    "at 2,500 FLOP/B or more.",
-    "hidden >= 5 and rho >= 2500 and published > 0",
-    {"rho": 2500, "model": 3},
-    "Here tensor parallelism is the first to show: on 8 ranks it needs the most of its length.",
+    "Find a published model with which all five hide on the network, at 10,000 FLOP/B or more.",
+    "hidden >= 5 and rho >= 10000 and published > 0",
+    {"rho": 10000, "model": 3},
+    "Here tensor parallelism is the first to show, on the four ports of its eight ranks.",
 )
 
 
 class OneRatio(Widget):
     """Where the communication of each strategy hides behind the arithmetic, and where it does not.
 
-    One slider: rho, the FLOP that a device could do while its link sends one byte, with buttons for
-    three links of the catalog, per direction. Each of five tracks has a border at a multiple of
-    rho, `dtlib.foundations.one_ratio.HIDING` computes it, and a mark at a model's own length,
-    which the reader drags. Right of its border a strategy is hidden, left of it exposed.
+    One slider: rho, the FLOP that a device could do while its link or port sends one byte, with
+    buttons for four ways out of a GPU, per direction. On the network a strategy has the ports of
+    its ring (`dtlib.foundations.one_ratio.HIDING`): data parallelism over whole nodes eight; in the
+    bad case, with ranks scattered over the nodes, each has one. Each of five tracks has a border at
+    a multiple of rho and a mark at a model's own length, which the reader drags. Right of its
+    border a strategy is hidden, left of it exposed.
     Arguments: `title`; `models`, names of published models, at most six, the first of which is
     shown; `link`, one of ``LINKS``, where the slider starts; `gpu`, of the catalog, in bf16; `task`
     over ``rho``, ``hidden`` (how many of the five hide) and ``published`` (1 for the lengths of a
@@ -49,7 +55,7 @@ class OneRatio(Widget):
 
     >>> from dtlib.explore import OneRatio
     >>> figure = OneRatio("What hides behind the arithmetic?", models=("mixtral-8x7b", "gpt-3"))
-    >>> [name for name, share in figure.shares().items() if share > 1]  # exposed on a 400 Gb/s port
+    >>> [name for name, share in figure.shares().items() if share > 1]  # exposed on one port
     ['tensor', 'context']
     """
 
@@ -67,16 +73,17 @@ class OneRatio(Widget):
     ):
         if not 1 <= len(models) <= MOST_MODELS:
             raise ValueError(f"models: from 1 to {MOST_MODELS}; got {len(models)}")
-        ratios = link_ratios(gpu)
-        if link not in ratios:
-            raise ValueError(f"link = {link!r}; there are {', '.join(ratios)}")
+        if link not in LINKS:
+            raise ValueError(f"link = {link!r}; there are {', '.join(LINKS)}")
         self._specs = [published_models[name] for name in models]
-        marks = {name: round(rho) for name, rho in ratios.items()}
+        ratios, betas = link_ratios(gpu), link_bandwidths(gpu)
+        lanes = {name: "ib-ndr400" if name == "scattered" else name for name in LINKS}
+        marks = {name: round(ratios[lane]) for name, lane in lanes.items()}
         self._control = _with(between(300, 40_000, start=marks[link]), marks.values())
-        self._rho = marks[link]
+        self._link, self._rho = link, marks[link]
         ratio = slider_over(
             "rho",
-            "FLOP that the GPU could do while its link sends one byte",
+            "FLOP that the GPU could do while its link or port sends one byte",
             "",
             self._control.values,
             self._rho,
@@ -86,9 +93,15 @@ class OneRatio(Widget):
             "ends": list(ENDS),
             "ratio": ratio | {"unit": "FLOP/B"},
             "links": [
-                [LINKS.get(name, name), rho, format_quantity(catalog[name].beta, "B/s", 3)]
+                [
+                    LINKS[name],
+                    rho,
+                    format_quantity(betas[lanes[name]], "B/s", 3),
+                    list(ports_of(name).values()),
+                ]
                 for name, rho in marks.items()
             ],
+            "start": list(LINKS).index(link),
             "gpu": f"{gpu}, {format_quantity(catalog[gpu].peak('bf16'), 'FLOP/s', 3)} in bf16",
             "tracks": [
                 {"key": key, "length": words, "values": list(_grid().values)}
@@ -106,15 +119,21 @@ class OneRatio(Widget):
         spec["task"] = self._task(task)
         super().__init__(spec=spec)
 
-    def borders(self, rho: float | None = None, model: int = 0) -> dict[str, float]:
+    def borders(
+        self, rho: float | None = None, model: int = 0, link: str | None = None
+    ) -> dict[str, float]:
         """The least length that hides, for each strategy."""
         rho = self._rho if rho is None else rho
-        return {key: factor * rho for key, factor in factors_of(self._specs[model]).items()}
+        ports = ports_of(self._link if link is None else link)
+        factors = factors_of(self._specs[model])
+        return {key: factor * rho / ports[key] for key, factor in factors.items()}
 
-    def shares(self, rho: float | None = None, model: int = 0) -> dict[str, float]:
+    def shares(
+        self, rho: float | None = None, model: int = 0, link: str | None = None
+    ) -> dict[str, float]:
         """Communication over arithmetic for each strategy that the model has; hidden up to 1."""
         lengths = lengths_of(self._specs[model])
-        borders = self.borders(rho, model)
+        borders = self.borders(rho, model, link)
         return {key: borders[key] / length for key, length in lengths.items() if length}
 
     def _task(self, task: Task | None) -> dict | None:
@@ -177,6 +196,16 @@ def factors_of(model: TransformerSpec) -> Mapping[str, float]:
     """The multiples of rho at which a model's borders lie; its key heads enter that of context."""
     heads = {"kv_heads": model.kv_heads, "heads": model.heads}
     return {key: HIDING[line].factor(**heads, tp=DEGREE) for key, (line, _) in _TRACKS.items()}
+
+
+def ports_of(link: str) -> dict[str, int]:
+    """How many links or ports carry a strategy's ring: more than one on the network alone.
+
+    >>> ports_of("ib-ndr400")
+    {'data': 8, 'tensor': 4, 'pipeline': 1, 'context': 1, 'expert': 1}
+    """
+    network = link == "ib-ndr400"
+    return {key: HIDING[line].members if network else 1 for key, (line, _) in _TRACKS.items()}
 
 
 def _grid() -> Control:

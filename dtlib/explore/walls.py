@@ -76,7 +76,7 @@ class Walls(Widget):
             "fixed": setting.fixed_values(),
             "curves": [curve(label, formula) for label, formula in rows.items()],
             "gpus": choices,
-            "links": [["costs nothing", _FREE], [f"{format_quantity(beta, 'B/s')} a GPU", beta]],
+            "links": [["costs nothing", _FREE], [f"at {format_quantity(beta, 'B/s')}", beta]],
             "lines": {
                 "wall": memory_wall_params.js(),
                 "devices": least_devices.js(),

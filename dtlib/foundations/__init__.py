@@ -43,7 +43,7 @@ from dtlib.foundations.economics import (
     training_energy,
     young_interval,
 )
-from dtlib.foundations.fit import Fit, fit_alpha_beta
+from dtlib.foundations.fit import Fit, fit_alpha_beta, ping_pong_fit
 from dtlib.foundations.formula import Formula, FormulaError, formula, formulas
 from dtlib.foundations.gemm import (
     GemmModel,
@@ -353,6 +353,7 @@ __all__ = [
     "ownership_price",
     "parameter_offload_tokens",
     "parse_quantity",
+    "ping_pong_fit",
     "ping_pong_time",
     "pipeline_parallel_extent",
     "pipeline_parallel_intensity",

@@ -12,10 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dtlib.foundations import units
 from dtlib.foundations.alpha_beta import message_time
 from dtlib.foundations.units import format_quantity
+from dtlib.recordings import Recording
 
 METHODS = ("relative", "ordinary")
+BYTES = {"B": 1, **{unit: getattr(units, unit) for unit in ("KB", "MB", "GB", "KiB", "MiB", "GiB")}}
 
 
 class Interval(NamedTuple):
@@ -123,6 +126,38 @@ def fit_alpha_beta(
             "add larger sizes or repeat the measurement"
         )
     return Fit(float(alpha), float(beta), sizes, times, method, level, draws, seed)
+
+
+def ping_pong_fit(recording: Recording, **options) -> Fit:
+    """The alpha and beta of a recorded ping-pong: those of its undisturbed messages.
+
+    A disturbance only ever delays a message, so the sample of each size is the 10th percentile of
+    its repetitions. Every fit of a recording in this book uses this statistic.
+    Arguments: `recording`, whose labels are sizes, "ping-pong 64 KB" or "64 KB" or "64000"; where
+    some labels begin with "ping-pong", the others belong to other measurements and are left out.
+    `options` are those of `fit_alpha_beta`.
+    Returns a `Fit`. Raises ValueError for a label that is no size.
+    Source: chapter 4.
+
+    >>> from dtlib import recordings
+    >>> fit = ping_pong_fit(recordings.load("ping-pong-2-ranks"))
+    >>> len(fit.sizes)
+    24
+    """
+    labels = [str(label) for label in recording.spread]
+    pings = [label for label in labels if label.startswith("ping-pong ")] or labels
+    samples = [(_label_bytes(label), recording.interval(label)[0]) for label in pings]
+    return fit_alpha_beta(samples, **options)
+
+
+def _label_bytes(label: str) -> float:
+    number, _, unit = label.removeprefix("ping-pong ").partition(" ")
+    try:
+        return float(number) * BYTES[unit or "B"]
+    except (KeyError, ValueError):
+        raise ValueError(
+            f"label {label!r} is no message size; a size is a number of {', '.join(BYTES)}"
+        ) from None
 
 
 def _checked(samples: Iterable[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:

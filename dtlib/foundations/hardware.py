@@ -5,7 +5,7 @@ figure has a source and a date. Nouns are defined in `dtlib.foundations.machine`
 `dtlib.foundations.datasheets`.
 """
 
-from dtlib.foundations.datasheets import GPUS, LINKS, MEMORIES, NODES, catalog
+from dtlib.foundations.datasheets import ACHIEVED, GPUS, LINKS, MEMORIES, NODES, catalog
 from dtlib.foundations.machine import GPU, Cluster, Link, Memory, Node
 from dtlib.foundations.table import Table, Tables
 from dtlib.foundations.units import format_quantity
@@ -22,7 +22,7 @@ def hardware_table() -> Tables:
     links = tuple(
         (
             f"`{link.name}`",
-            format_quantity(link.beta, "B/s", 3),
+            format_quantity(link.beta, "B/s", 4),
             format_quantity(link.alpha, "s"),
         )
         for link in LINKS
@@ -30,8 +30,7 @@ def hardware_table() -> Tables:
     gpus = tuple(
         (
             f"`{gpu.name}`",
-            format_quantity(gpu.peak("bf16"), "FLOP/s", 3),
-            format_quantity(gpu.peak("fp8"), "FLOP/s", 4) if "fp8" in gpu.flops else "none",
+            *(_peak(gpu, dtype) for dtype in ("fp32", "tf32", "fp16", "fp8")),
             format_quantity(gpu.hbm_bytes, "GiB", 3),
             format_quantity(gpu.hbm_bandwidth, "B/s", 4),
             f"`{gpu.link.name}`",
@@ -58,9 +57,19 @@ def hardware_table() -> Tables:
             _latencies("Links: where the latency comes from", LINKS, "alpha_source"),
             Table(
                 "GPUs, dense arithmetic",
-                ("in code", "bf16", "fp8", "memory", "memory bandwidth", "link"),
+                (
+                    "in code",
+                    "fp32",
+                    "tf32",
+                    "bf16 and fp16",
+                    "fp8",
+                    "memory",
+                    "memory bandwidth",
+                    "link",
+                ),
                 gpus,
             ),
+            _achieved("As achieved"),
             _sources("GPUs: where it comes from", GPUS),
             Table("Memories, reading", ("in code", "holds", "latency", "bandwidth"), memories),
             _sources("Memories: where size and bandwidth come from", MEMORIES),
@@ -69,6 +78,33 @@ def hardware_table() -> Tables:
             _sources("Nodes: where it comes from", NODES),
         ]
     )
+
+
+def _peak(gpu: GPU, dtype: str) -> str:
+    """The dense rate of a type; a card without bf16 says so beside its fp16."""
+    if dtype not in gpu.flops:
+        return "–"
+    rate = format_quantity(gpu.peak(dtype), "FLOP/s", 4)
+    return f"{rate} (no bf16)" if dtype == "fp16" and "bf16" not in gpu.flops else rate
+
+
+def _achieved(title: str) -> Table:
+    """What was measured beside what is printed, with its share and its source."""
+    rows = tuple(
+        (
+            f"`{entry.name}`, {entry.what}",
+            format_quantity(entry.printed, _unit(entry.what), 4),
+            format_quantity(entry.achieved, _unit(entry.what), 4),
+            f"{entry.share:.0%}".replace("%", " %"),
+            f"{entry.source}, {entry.date}",
+        )
+        for entry in ACHIEVED
+    )
+    return Table(title, ("in code", "printed", "as achieved", "share", "source"), rows)
+
+
+def _unit(what: str) -> str:
+    return "B/s" if what == "one direction" else "FLOP/s"
 
 
 def _sources(title: str, entries) -> Table:

@@ -111,8 +111,8 @@ def data_parallel_tokens(P, element_bytes, peak, beta):
     all-reduce gets, per direction. Returns a count of tokens. Raises ZeroDivisionError for a
     bandwidth of 0. Source: count.
 
-    >>> round(data_parallel_tokens(P=10**9, element_bytes=2, peak=989e12, beta=50e9))
-    13187
+    >>> round(data_parallel_tokens(P=10**9, element_bytes=2, peak=989e12, beta=400e9))
+    1648
     """
     return element_bytes / 3 * (P - 1) / P * ridge_intensity(peak, beta)
 

@@ -164,6 +164,25 @@ class Node:
         """Bytes/s that the whole node can send to other nodes, all ports together."""
         return self.nics * self.nic.beta
 
+    def ring_bandwidth(self, members: int) -> float:
+        """Bytes/s of a rank in the rings of a group with `members` ranks in each of many nodes.
+
+        The members of a node sit side by side, so one of them sends over the border and the others
+        to their neighbours. As many rings run at once as there are members, each turned so that
+        another member's port carries it: together they bring the share of the ports that
+        belongs to the members, but never more than a rank can send inside the node. Ranks that
+        are scattered, so that every hop crosses a border, have `members` = 1: one port each.
+        Raises ValueError unless `members` is a whole number from 1 to the node's GPUs.
+
+        >>> from dtlib.foundations import catalog
+        >>> [catalog["dgx-h100"].ring_bandwidth(members) / 1e9 for members in (1, 2, 8)]
+        [50.0, 100.0, 400.0]
+        """
+        owner = f"Node {self.name!r}"
+        require_count(owner, members=members)
+        require(members <= self.gpus, owner, "members", members, f"at most {self.gpus}")
+        return min(self.link.beta, members / self.gpus * self.network_bandwidth)
+
     def __repr__(self) -> str:
         return f"Node({self.name}: {self.gpus} x {self.gpu.name}, {self.nics} x {self.nic.name})"
 

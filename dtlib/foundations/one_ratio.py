@@ -41,8 +41,8 @@ def sharded_data_parallel_tokens(P, element_bytes, peak, beta):
     bytes/s per direction. Returns a count of tokens. Raises ZeroDivisionError for a bandwidth of 0.
     Source: count, with the volume of Rajbhandari et al. 2020.
 
-    >>> round(sharded_data_parallel_tokens(P=10**9, element_bytes=2, peak=989e12, beta=50e9))
-    19780
+    >>> round(sharded_data_parallel_tokens(P=10**9, element_bytes=2, peak=989e12, beta=400e9), 1)
+    2472.5
     """
     return element_bytes / 2 * (P - 1) / P * ridge_intensity(peak, beta)
 
@@ -194,7 +194,9 @@ class Border:
     """One line of the table: a strategy, the length that decides, and where its border lies.
 
     Arguments: `strategy`; `length`, in words; `formula` of the least length that hides;
-    `setting`, the values of what else it depends on, where the table shows one number.
+    `setting`, the values of what else it depends on, where the table shows one number; `members`,
+    how many ranks of its ring sit side by side in each node, when it reaches over nodes: so many
+    network ports carry it (1: it sends to one remote rank; 0: it never leaves the machine).
 
     >>> round(HIDING["tensor"].factor(), 2), HIDING["tensor"].least(rho=2198, tp=2)
     (2.33, 732.6...)
@@ -204,6 +206,7 @@ class Border:
     length: str
     formula: Formula = field(repr=False)
     setting: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
+    members: int = 1
 
     def least(self, rho: float, element_bytes: float = 2, **setting: float) -> float:
         """The least length that hides, for `rho` FLOP/B. Raises ValueError unless rho > 0."""
@@ -218,64 +221,90 @@ class Border:
 
 
 MANY = 10**9  # ranks: (P-1)/P is 1
-HIDING: dict[str, Border] = {
-    "data, behind the backward pass": Border(
-        "data, behind the backward pass", "tokens per replica", backward_hiding_tokens, {"P": MANY}
+NODE = "dgx-h100"
+_BORDERS = (
+    Border(
+        "data, behind the backward pass", "tokens per GPU", backward_hiding_tokens, {"P": MANY}, 8
     ),
-    "data, behind the whole step": Border(
-        "data, behind the whole step", "tokens per replica", data_parallel_tokens, {"P": MANY}
-    ),
-    "sharded data (ZeRO-3)": Border(
-        "sharded data (ZeRO-3)", "tokens per replica", sharded_data_parallel_tokens, {"P": MANY}
-    ),
-    "tensor": Border("tensor", "width, on 8 ranks", tensor_parallel_width, {"tp": 8}),
-    "pipeline": Border("pipeline", "width x layers of a stage", pipeline_parallel_extent),
-    "context": Border(
+    Border("data, behind the whole step", "tokens per GPU", data_parallel_tokens, {"P": MANY}, 8),
+    Border("sharded data (ZeRO-3)", "tokens per GPU", sharded_data_parallel_tokens, {"P": MANY}, 8),
+    Border("tensor", "width, on 8 ranks", tensor_parallel_width, {"tp": 8}, 4),
+    Border("pipeline", "width x layers of a stage", pipeline_parallel_extent),
+    Border(
         "context",
         "a rank's tokens of one sequence, 8 key heads for 64",
         context_parallel_tokens,
         {"kv_heads": 8, "heads": 64},
     ),
-    "context, causal": Border(
+    Border(
         "context, causal",
         "the same, under a mask that is spread evenly",
         causal_context_parallel_tokens,
         {"kv_heads": 8, "heads": 64},
     ),
-    "expert": Border("expert", "inner width of an expert", expert_parallel_width, {"ep": MANY}),
-    "weights on the host": Border(
-        "weights on the host", "tokens per replica", parameter_offload_tokens
+    Border("expert", "inner width of an expert", expert_parallel_width, {"ep": MANY}),
+    Border("weights on the host", "tokens per GPU", parameter_offload_tokens, members=0),
+    Border("activations on the host", "width", activation_offload_width, members=0),
+    Border(
+        "the bad case: data, ranks scattered over the nodes",
+        "tokens per GPU, behind the backward pass",
+        backward_hiding_tokens,
+        {"P": MANY},
     ),
-    "activations on the host": Border("activations on the host", "width", activation_offload_width),
-}
+)
+HIDING: dict[str, Border] = {border.strategy: border for border in _BORDERS}
+
+
+def link_bandwidths(gpu: str = "h100-sxm") -> dict[str, float]:
+    """Bytes/s of a rank: its own link, PCIe, the rings of whole nodes, one 400 Gb/s port.
+
+    A ring over whole nodes of eight uses all eight ports of a node (`Node.ring_bandwidth`); what
+    goes to one remote rank, or to ranks that are scattered, uses one.
+
+    >>> {name: beta / 1e9 for name, beta in link_bandwidths().items()}
+    {'nvlink4': 450.0, 'dgx-h100': 400.0, 'pcie5-x16': 64.0, 'ib-ndr400': 50.0}
+    """
+    link, node, host = catalog[gpu].link, catalog[NODE], catalog["pcie5-x16"]
+    rings = node.ring_bandwidth(node.gpus)
+    return {link.name: link.beta, NODE: rings, host.name: host.beta, node.nic.name: node.nic.beta}
 
 
 def link_ratios(gpu: str = "h100-sxm") -> dict[str, float]:
-    """rho of a GPU's own link, of one 400 Gb/s port and of PCIe, in FLOP/B, from the catalog.
+    """rho for each of `link_bandwidths`, in FLOP/B, in bf16.
 
     >>> {name: round(rho) for name, rho in link_ratios().items()}
-    {'nvlink4': 2198, 'pcie5-x16': 15453, 'ib-ndr400': 19780}
+    {'nvlink4': 2198, 'dgx-h100': 2472, 'pcie5-x16': 15453, 'ib-ndr400': 19780}
     """
-    device = catalog[gpu]
-    links = device.link, catalog["pcie5-x16"], catalog["ib-ndr400"]
-    return {link.name: ridge_intensity(device.peak("bf16"), link.beta) for link in links}
+    peak = catalog[gpu].peak("bf16")
+    return {name: ridge_intensity(peak, beta) for name, beta in link_bandwidths(gpu).items()}
 
 
 def one_ratio_table(gpu: str = "h100-sxm") -> Table:
-    """Every strategy's length, its multiple of rho, and the least length on three links, in bf16.
+    """Every strategy's length, its multiple of rho, and the least length on three kinds of links.
 
-    >>> one_ratio_table().rows[4][:3]
-    ('pipeline', 'width x layers of a stage', '0.083 ρ')
+    Out of the node a row uses as many ports as its ring has members in each node; the last column
+    says how many. What never leaves the machine has a least length on PCIe alone, and the bad case
+    on the network alone.
+
+    >>> one_ratio_table().rows[4]
+    ('pipeline', 'width x layers of a stage', '0.083 ρ', '183', '1,288', '1,648', '1')
     """
-    ratios = link_ratios(gpu)
-    rows = tuple(
-        (
-            border.strategy,
-            border.length,
-            f"{format_quantity(round(border.factor(), 6), '', 2)} ρ",
-            *(f"{border.least(rho):,.0f}" for rho in ratios.values()),
-        )
-        for border in HIDING.values()
+    device, node, host = catalog[gpu], catalog[NODE], catalog["pcie5-x16"]
+    peak = device.peak("bf16")
+    rows = []
+    for border in HIDING.values():
+        bad = border.strategy.startswith("the bad case")
+        outside = node.ring_bandwidth(border.members) if border.members else None
+        inside = device.link.beta if border.members and not bad else None
+        betas = inside, None if bad else host.beta, outside
+        least = (f"{border.least(peak / beta):,.0f}" if beta else "" for beta in betas)
+        factor = f"{format_quantity(round(border.factor(), 6), '', 2)} ρ"
+        rows.append((border.strategy, border.length, factor, *least, str(border.members or "")))
+    columns = (
+        *("strategy", "length", "at least"),
+        f"in the node (`{device.link.name}`)",
+        f"`{host.name}`",
+        "out of the node",
+        f"ports of {format_quantity(node.nic.beta, 'B/s', 2)}",
     )
-    columns = ("strategy", "length", "at least", *(f"`{name}`" for name in ratios))
-    return Table("Where communication can hide", columns, rows)
+    return Table("Where communication can hide", columns, tuple(rows))

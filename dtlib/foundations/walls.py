@@ -98,8 +98,9 @@ def time_wall_params(P, peak, mfu, deadline, tokens_per_param):
 def gradient_exchange_time(params, P, beta):
     """How long it takes to add up the gradients of one step.
 
-    Equation: every rank must send and receive nearly twice the two bytes of each parameter.
-    Arguments: `params` and `P`, counts; `beta` bytes/s of one rank in one direction.
+    Equation: the busiest rank must send nearly twice the two bytes of each parameter; a ring does.
+    Arguments: `params` and `P`, counts; `beta` bytes/s of one rank in one direction, in a node of
+    many ports `Node.ring_bandwidth`.
     Returns seconds; none for one rank. Raises ZeroDivisionError for `beta` or `P` of 0.
     Source: Patarasuk and Yuan 2009 (chapter 12 derives the bytes).
 
@@ -169,7 +170,7 @@ def exchange_wall_ranks(peak, mfu, batch_tokens, beta):
     Returns a count, not rounded. Raises ZeroDivisionError for a rate of 0.
     Source: `exchanging_training_time`.
 
-    >>> exchange_wall_ranks(peak=1e15, mfu=0.5, batch_tokens=1e6, beta=50e9)
-    151.0
+    >>> exchange_wall_ranks(peak=1e15, mfu=0.5, batch_tokens=1e6, beta=400e9)
+    1201.0
     """
     return 1 + 3 * batch_tokens * beta / (2 * peak * mfu)

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from dtlib.files import write_whole
 from dtlib.foundations.require import require, require_count
 
 PRAISE = (
@@ -77,7 +78,7 @@ def write_toy_sentiment(folder: Path) -> list[Path]:
     parts = {"train": made[: SIZES["train"]], "test": made[SIZES["train"] :]}
     for name, part in parts.items():
         lines = ["label\tsentence", *(f"{review.label}\t{review.text}" for review in part)]
-        (folder / FILES[name].name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_whole(folder / FILES[name].name, "\n".join(lines) + "\n")
     return [folder / file.name for file in FILES.values()]
 
 

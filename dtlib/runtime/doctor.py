@@ -1,16 +1,23 @@
-"""`python -m dtlib doctor`: what this machine offers to ranks, and what to do where it does not."""
+"""`python -m dtlib doctor`: what this machine offers to ranks, and what to do where it does not.
+
+The first findings are about this machine alone; the next six are the stations that a run passes
+before its first step (`dtlib.runtime.stations`); the last one starts two ranks and adds 1 and 2.
+"""
 
 import importlib.metadata
 import os
 import platform
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable
+from functools import partial
 
 from dtlib.runtime.backend import choose_backend, visible_gpus
 from dtlib.runtime.forkserver import check_platform
 from dtlib.runtime.launcher import DEFAULT_RANKS, launch
+from dtlib.runtime.stations import STATIONS, Host, this_host
 
 _ENOUGH_SHARED_MEMORY = 64 * 10**6
 
@@ -22,6 +29,27 @@ def doctor() -> str:
     Python           ...
     """
     return "\n".join(f"{title:16} {_look(finding)}" for title, finding in _FINDINGS.items())
+
+
+def network_report(host: Host | None = None, width: int = 72) -> str:
+    """The stations of a run that starts, one after the other: of a host, or of this one.
+
+    Args:
+        host: what a machine and its environment offer (None: this machine, now).
+        width: the longest line, in characters; what is longer goes on below.
+
+    >>> print(network_report())
+    ranks            ...
+    """
+    indent = 17 * " "
+    wrap = partial(textwrap.fill, width=width, subsequent_indent=indent, break_on_hyphens=False)
+    return "\n".join(
+        wrap(f"{title:16} {_look(partial(_station, title, host))}") for title in STATIONS
+    )
+
+
+def _station(title: str, host: Host | None = None) -> str:
+    return STATIONS[title](host or this_host())
 
 
 def _look(finding: Callable[[], str]) -> str:
@@ -100,5 +128,6 @@ _FINDINGS: dict[str, Callable[[], str]] = {
     "GPUs": _gpus,
     "backend": _backend,
     "shared memory": _shared_memory,
+    **{title: partial(_station, title) for title in STATIONS},
     "two ranks": _two_ranks,
 }

@@ -10,10 +10,16 @@ from pathlib import Path
 
 from dtlib.runtime.frames import Frame, frames_of_dump
 from dtlib.runtime.messages import Reply, Request, decode, encode
+from dtlib.runtime.patience import Patience
 
-# How long the others may take to finish by themselves once a rank has failed.
-SECONDS_TO_SETTLE = 0.5
-_LOOKS_AT_A_STACK = 20
+# How long the others may take to finish by themselves once a rank has failed. All of these are
+# seconds of patience: time without a processor does not count.
+SECONDS_TO_SETTLE = 1.0
+_SECONDS_TO_END = 5.0
+_SECONDS_AT_ONCE = 0.02  # in which most calls are over: a clock of patience reads files to begin
+_SECONDS_FOR_A_STACK = 1.0
+_SECONDS_AFTER_A_STACK = 0.1  # in which it does not grow
+_LEAST_WAIT = 0.01
 _SHOWN_BYTES = 100_000
 
 
@@ -86,11 +92,20 @@ class Exchange:
     def failed(self) -> bool:
         return bool(self.deaths) or any(reply.failure for reply in self.replies.values())
 
+    @property
+    def _is_open(self) -> bool:
+        return bool(self.silent) and not self.failed
+
     def collect(self, seconds: float) -> None:
         """Take answers until all are there, one is a failure, or the time is over."""
-        deadline = time.monotonic() + seconds
-        while self.silent and not self.failed and time.monotonic() < deadline:
-            self._take(deadline - time.monotonic())
+        at_once = time.monotonic() + min(seconds, _SECONDS_AT_ONCE)
+        while self._is_open and (rest := at_once - time.monotonic()) > 0:
+            self._take(rest)
+        if not self._is_open:
+            return
+        patience = self._patience()
+        while self._is_open and (rest := patience.left(seconds)) > 0:
+            self._take(rest)
 
     def settle(self) -> None:
         """After a failure: let the others finish, then interrupt them; the silent ones hang."""
@@ -110,24 +125,30 @@ class Exchange:
             handle.stack.new_text()
             handle.signal(signal.SIGUSR1)
         dumps = {handle.rank: "" for handle in silent}
-        for _ in range(_LOOKS_AT_A_STACK):
-            time.sleep(0.05)
+        patience, unchanged = self._patience(), self._patience()
+        while patience.elapsed() < _SECONDS_FOR_A_STACK:
+            time.sleep(_LEAST_WAIT)
             news = {handle.rank: handle.stack.new_text() for handle in silent}
             dumps = {rank: dump + news[rank] for rank, dump in dumps.items()}
-            if all(dumps.values()) and not any(news.values()):
+            if any(news.values()) or not all(dumps.values()):
+                unchanged = self._patience()
+            elif unchanged.elapsed() > _SECONDS_AFTER_A_STACK:
                 break
         return {rank: frames_of_dump(dump) for rank, dump in dumps.items()}
 
     def _take_all(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while self.silent and time.monotonic() < deadline:
-            self._take(deadline - time.monotonic())
+        patience = self._patience()
+        while self.silent and (rest := patience.left(seconds)) > 0:
+            self._take(rest)
+
+    def _patience(self) -> Patience:
+        return Patience(handle.process.pid for handle in self.handles)
 
     def _take(self, seconds: float) -> None:
         silent = self.silent
         sources = [handle.connection for handle in silent]
         sources += [handle.process.sentinel for handle in silent]
-        ready = wait(sources, max(0.0, seconds))
+        ready = wait(sources, max(_LEAST_WAIT, seconds))
         for handle in silent:
             if handle.connection in ready:
                 self._receive(handle)
@@ -142,7 +163,9 @@ class Exchange:
             self._bury(handle)
 
     def _bury(self, handle: RankHandle) -> None:
-        handle.process.join(1)
+        patience = Patience([handle.process.pid])
+        while handle.process.is_alive() and patience.left(_SECONDS_TO_END) > 0:
+            handle.process.join(_LEAST_WAIT)
         if handle.process.is_alive():
             handle.process.kill()
             handle.process.join()

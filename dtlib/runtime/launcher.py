@@ -34,7 +34,8 @@ def launch(
     Args:
         n: number of ranks (None: the number of GPUs if there are several, else 4).
         timeout: seconds after which a call whose ranks do not answer is stopped; the error shows
-            where each of them is stuck.
+            where each of them is stuck. On Linux, time without a processor does not count: a busy
+            machine is no hang.
         debug: compare operation, shapes and dtypes among the ranks before each collective, and
             between sender and receiver; slower, for finding mistakes.
         backend: "nccl" or "gloo" (None: NCCL if there are n GPUs, else gloo on the CPU).

@@ -36,6 +36,7 @@ def run_on_ranks(line: str, cell: str, ipython: Any) -> None:
     try:
         _run_on_ranks(line, cell, ipython)
     except SyntaxError as error:
+        _refuse_command(cell, error.lineno or 0)
         raise RanksError("\n" + "".join(traceback.format_exception_only(error))) from None
     except (NameError, TypeError, ValueError) as error:
         raise RanksError(str(error)) from None
@@ -56,6 +57,16 @@ def _run_on_ranks(line: str, cell: str, ipython: Any) -> None:
                 print("\n".join(f"[rank {rank}] {text}" for text in value.splitlines()))
     else:
         ranks.cell(cell, timeout)
+
+
+def _refuse_command(cell: str, number: int) -> None:
+    """Say what a line is that Python does not know, if it is a command of the notebook."""
+    line = "".join(cell.splitlines()[number - 1 : number]).strip()
+    if line.startswith(("%", "!")):
+        raise RanksError(
+            f"line {number}: {line} is a command of the notebook, and ranks run Python only; "
+            "put it into a cell of its own, without %%ranks"
+        ) from None
 
 
 def _ranks_of(n: int | None) -> Ranks:
@@ -91,6 +102,8 @@ def _parse(line: str) -> tuple[int | None, dict[str, Any]]:
                 options["timeout"] = float(next(words))
             elif word == "--push":
                 options["push"] = next(words).split(",")
+            elif n is not None:
+                raise ValueError(word)
             else:
                 n = int(word)
         except (ValueError, StopIteration):

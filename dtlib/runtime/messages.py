@@ -42,6 +42,7 @@ class Request:
     debug: bool = False
     directory: str = ""
     import_path: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()  # their process ids
 
 
 @dataclass(frozen=True)

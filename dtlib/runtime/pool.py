@@ -25,7 +25,7 @@ from dtlib.runtime.messages import Request
 from dtlib.runtime.rank_process import serve
 from dtlib.runtime.verdict import judge, unpack_result
 
-_SECONDS_TO_START = 120.0
+_SECONDS_TO_START = 600.0
 _SECONDS_TO_MEET = 20.0  # ranks that are there already
 _REPLACED = (
     "the ranks did not meet again after a failure: they start anew, without the names that their "
@@ -148,7 +148,8 @@ class Pool:
     # One exchange, from the request to the results or the error.
 
     def _request(self, action: str, body: Any, session: int = 0, debug: bool = False) -> Request:
-        return Request(action, body, session, debug, os.getcwd(), tuple(sys.path))
+        ranks = tuple(handle.process.pid for handle in self._handles)
+        return Request(action, body, session, debug, os.getcwd(), tuple(sys.path), ranks)
 
     def _exchange(self, request: Request, timeout: float) -> list[Any]:
         self._in_step = False

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from dtlib.runtime.backend import take_device
 from dtlib.runtime.fingerprint import checked_collectives
 from dtlib.runtime.messages import Reply, Request, decode, describe_failure, encode, pack_result
 from dtlib.runtime.modules import ModuleWatch
+from dtlib.runtime.patience import Patience
 from dtlib.runtime.process_group import (
     SECONDS_TO_LET_GO,
     join_group,
@@ -31,7 +32,7 @@ from dtlib.runtime.process_group import (
 from dtlib.runtime.session import Session, TorchSettings, run_cell
 
 # Peers that are about to finish the same collective do so before a failed rank hangs up.
-SECONDS_BEFORE_HANGING_UP = 0.08
+SECONDS_BEFORE_HANGING_UP = 0.1
 
 # The number of this rank, in a rank process; elsewhere None.
 current_rank: int | None = None
@@ -126,8 +127,16 @@ class RankProcess:
         sys.stdout.flush()
         sys.stderr.flush()
         connection.send_bytes(encode(Reply(packed, failure, bool(process_groups()))))
-        if failure is not None and not connection.poll(SECONDS_BEFORE_HANGING_UP):
+        if failure is not None and not self._is_called(connection, request.ranks):
             leave_group()
+
+    def _is_called(self, connection: Connection, ranks: Sequence[int]) -> bool:
+        """Whether the next request comes before the peers have had their time."""
+        patience = Patience(ranks)
+        while (rest := patience.left(SECONDS_BEFORE_HANGING_UP)) > 0:
+            if connection.poll(max(rest, 0.01)):
+                return True
+        return False
 
     def on_interrupt(self, *_: Any) -> None:
         """Heed an interrupt once, and in the reader's code only."""

@@ -1,23 +1,28 @@
 """The page checks can fail: a page with one fault of each kind."""
 
+import shutil
 from threading import Thread
 
 import pytest
 from page_inspection import browser_faults, file_faults, start_browser
 
+from book._tools.layout import ROOT
 from book._tools.serve import server
+
+FACE = """@font-face { font-family: Page; src: url(sans.woff2); font-weight: 400 700 }
+* { font-family: Page }"""
 
 DARK = """<script>matchMedia("(prefers-color-scheme: dark)").onchange = () => {
 document.documentElement.dataset.theme = "dark"; }</script>"""
 
 # Its text takes half a second to turn light in the dark, and is pale until then.
-FINE = f"""<!doctype html><html lang="en"><head><title>A page</title>{DARK}<style>
+FINE = f"""<!doctype html><html lang="en"><head><title>A page</title>{DARK}<style>{FACE}
 body {{ color: #111; background: #fff; transition: color 0.5s }} a {{ color: inherit }}
 [data-theme=dark] body {{ color: #eee; background: #111 }}</style></head><body><main>
 <h1>A page</h1><p id="here"><a href="#here">fine</a></p></main></body></html>"""
 
 # Where a token is pale for what stands around it, or in dark alone, the others must not hide it.
-PALE_TOKENS = f"""<!doctype html><html lang="en"><head><title>Code</title>{DARK}<style>
+PALE_TOKENS = f"""<!doctype html><html lang="en"><head><title>Code</title>{DARK}<style>{FACE}
 .lit .k {{ color: #ddd }} [data-theme=dark] .n {{ color: #ddd }} .k, .n {{ color: #222 }}
 </style></head><body><main><h1>Code</h1><pre><span class="k">for</span> <span class="n">x</span>
 <span class="k">in</span> <span class="n" id="name">ranks</span>
@@ -32,6 +37,8 @@ FAULTY = """<!doctype html><html lang="en"><head>
 <span class="math">$x$</span> <div class="needs-kernel">no</div>
 <div class="anywidget-static"></div> <img src="missing.png">
 <div style="width: 900px">wide</div>
+<div class="bd-article"><p style="width: 90px; overflow: hidden; white-space: nowrap">a sentence
+with an end</p><svg width="60" height="20"><text y="15">words of a figure</text></svg></div>
 <div class="dt-compare" style="width: 300px; overflow: auto"><table style="width: 400px"><tbody>
 <tr><th>ring</th><td>1 ms</td><td>2x</td></tr></tbody></table></div>
 <script>console.error("something broke"); undefined_name()</script></body></html>"""
@@ -40,6 +47,7 @@ FAULTY = """<!doctype html><html lang="en"><head>
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
+    shutil.copy(ROOT / "book/_static/fonts/sans.woff2", folder)
     (folder / "fine.html").write_text(FINE)
     (folder / "faulty.html").write_text(FAULTY)
     (folder / "tokens.html").write_text(PALE_TOKENS)
@@ -95,6 +103,9 @@ def test_file_faults_are_found(site, fault):
         "scrolls sideways on a phone",
         "ratio out of sight on a phone: ring",
         "does not turn dark",
+        "no face for",
+        "cut off on a desktop: a sentence",
+        "cut off on a phone: words of a figure",
     ],
 )
 def test_browser_faults_are_found(seen, fault):

@@ -1,13 +1,12 @@
 """Every page of the built site, in light and in dark: nothing dead, nothing from elsewhere."""
 
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from page_inspection import browser_faults, file_faults, start_browser
+from site_server import served_site
 
 from book._tools.layout import ROOT, pages
-from book._tools.serve import server
 
 pytestmark = pytest.mark.site
 
@@ -22,18 +21,15 @@ GENERATED = ["index.html", "search.html", "genindex.html"]
 
 @pytest.fixture(scope="session")
 def home():
-    with server(str(SITE)) as site:
-        Thread(target=site.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{site.server_port}/"
-        site.shutdown()
+    yield from served_site()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     yield from start_browser()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def context(browser):
     return browser.new_context(color_scheme="light")
 

@@ -110,3 +110,7 @@ def test_the_command_prints_the_map_and_refuses_the_rest(capsys):
     assert capsys.readouterr().out.count("\n") > 60
     assert main(["map"]) == 2
     assert "doctor" in capsys.readouterr().err
+    for asked in ("--help", "-h"):
+        assert main([asked]) == 0
+        said = capsys.readouterr()
+        assert "doctor" in said.out and said.err == ""

@@ -156,3 +156,38 @@ def test_the_two_halves_need_elementwise_and_not_commutative():
 
     assert np.array_equal(by_halves(np.maximum, numbers), fold(np.maximum, numbers))
     assert not np.array_equal(by_halves(largest, numbers[:, ::-1]), fold(largest, numbers[:, ::-1]))
+
+
+def sums_in_order(names):
+    """What each of two ranks gets for its a and its b, when it calls them in its own order."""
+    import torch
+    import torch.distributed as dist
+
+    rank = dist.get_rank()
+    values = {"a": torch.tensor(1.0 + rank), "b": torch.tensor(10.0 + 10 * rank)}
+    for name in names[rank]:
+        dist.all_reduce(values[name])
+    return values["a"].item(), values["b"].item()
+
+
+def test_calls_match_by_their_place_in_the_sequence():
+    with launch(2) as ranks:
+        assert ranks.run(sums_in_order, ["ab", "ab"]) == [(3, 30), (3, 30)]
+        assert ranks.run(sums_in_order, ["ab", "ba"]) == [(21, 12), (12, 21)]
+
+
+def group_names(use_local_synchronization):
+    """The number of the next group, after the members of one pair have made theirs alone."""
+    import torch.distributed as dist
+    from torch.distributed.distributed_c10d import _world
+
+    before = _world.group_count
+    if dist.get_rank() < 2:
+        dist.new_group([0, 1], use_local_synchronization=use_local_synchronization)
+    return _world.group_count - before
+
+
+def test_a_group_made_by_its_members_only_puts_the_ranks_out_of_step():
+    with launch(3) as ranks:
+        assert ranks.run(group_names, True) == [0, 0, 0]
+        assert ranks.run(group_names, False) == [1, 1, 0]

@@ -1,6 +1,7 @@
 """Every check of chapter 1: the solution passes; the stub, wrong answers and dtlib's own fail."""
 
 import math
+from fractions import Fraction
 
 from exercise_cases import Case, EveryExercise
 
@@ -72,10 +73,34 @@ def always_talking(P, rho):
 
 
 def enough(rho, share):
-    return math.ceil(share / (1 - share) / rho)
+    if share <= rho:
+        return 1
+    return math.ceil(share / (1 - share) / rho * (1 - 1e-12))
+
+
+def enough_by_fractions(rho, share):
+    rho, share = Fraction(str(rho)), Fraction(str(share))
+    return 1 if share <= rho else math.ceil(share / (1 - share) / rho)
+
+
+def enough_rounded_up(rho, share):
+    return 1 if share <= rho else math.ceil(share / (1 - share) / rho)
+
+
+def enough_that_always_talk(rho, share):
+    return math.ceil(share / (1 - share) / rho * (1 - 1e-12))
 
 
 def steps_between(compute, comm, efficiency):
+    return max(1, math.ceil(efficiency / (1 - efficiency) * comm / compute * (1 - 1e-12)))
+
+
+def steps_by_fractions(compute, comm, efficiency):
+    share = Fraction(str(efficiency))
+    return max(1, math.ceil(share / (1 - share) * Fraction(str(comm)) / Fraction(str(compute))))
+
+
+def steps_rounded_up(compute, comm, efficiency):
     return max(1, math.ceil(efficiency / (1 - efficiency) * comm / compute))
 
 
@@ -211,13 +236,16 @@ CASES = {
     "ex-half-of-the-limit": Case(
         (speedup, enough),
         [
-            ((printed_speedup, enough), "printed formula"),
+            ((printed_speedup, enough), "Amdahl's formula"),
             ((always_talking, enough), "one rank alone says nothing"),
             ((lambda P, rho: P * (1 + rho) / (1 + P * rho), enough), "is charged"),
             ((speedup, lambda rho, share: math.ceil(share / rho)), "do not reach"),
             ((speedup, lambda rho, share: enough(rho, share) + 2), "fewer than"),
+            ((speedup, enough_rounded_up), "a rounding error above"),
+            ((speedup, enough_that_always_talk), "one alone does not communicate"),
             (speedup, "must have 2 items"),
         ],
+        also_right=[(speedup, enough_by_fractions)],
     ),
     "ex-four-times-the-workers": Case(
         (100.0, 0.3, 10),
@@ -234,8 +262,10 @@ CASES = {
         [
             (too_few_steps, "too few"),
             (too_many_steps, "are enough"),
+            (steps_rounded_up, "a rounding error above"),
             (lambda compute, comm, efficiency: 0, "at least one"),
         ],
+        also_right=[steps_by_fractions],
     ),
     "ex-where-the-square-root-is": Case(
         (100, 50.5, best_ranks),

@@ -151,6 +151,7 @@ CASES = {
             (lambda n, P, S, beta: 2 * P * n / beta, "S has no effect"),
             (lambda n, P, S, beta: 2 * (P - 1) / P * n / beta, "that is a ring"),
             (lambda n, P, S, beta: 3 * P * n / (S * beta), "one server"),
+            (lambda n, P, S, beta: 2 * P * n / (min(S, P) * beta), "more servers than workers"),
         ],
     ),
     "ex-order-of-bytes": Case(

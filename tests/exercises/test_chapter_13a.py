@@ -44,7 +44,7 @@ def saved(nodes, gpus):
 
 
 STARTS = 5100 * us, 634 * us
-PER_BYTE = 510 / (2048 * 25 * GB), 14 / (8 * 600 * GB) + 62 / (256 * 25 * GB)
+PER_BYTE = 510 / (2048 * 50 * GB), 14 / (8 * 450 * GB) + 62 / (256 * 50 * GB)
 
 
 def gains(**changes):

@@ -4,6 +4,9 @@ import json
 from contextlib import contextmanager
 from pathlib import Path
 
+# Milliseconds after which a browser hangs. A busy machine is slow, and that is no fault.
+PATIENCE = 600_000
+
 STATIC = Path(__file__).resolve().parents[2] / "book" / "_static"
 
 _PAGE = """<!doctype html>

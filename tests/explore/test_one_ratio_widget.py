@@ -15,7 +15,9 @@ from dtlib.foundations import (
     published_models,
     tensor_parallel_width,
 )
-from dtlib.foundations.one_ratio import MANY
+from dtlib.foundations.one_ratio import MANY, link_bandwidths
+
+playwright = pytest.importorskip("playwright.sync_api")
 
 TITLE = "What hides?"
 
@@ -28,11 +30,13 @@ def test_the_borders_are_the_formulas_at_the_links_of_the_catalog():
     model = published_models["mixtral-8x7b"]
     common = {"element_bytes": 2, "peak": catalog["h100-sxm"].peak("bf16")}
     for name in LINKS:
-        beta = catalog[name].beta
-        assert figure(link=name).borders() == pytest.approx(
+        beta = link_bandwidths()["ib-ndr400" if name == "scattered" else name]
+        node = catalog["dgx-h100"] if name == "ib-ndr400" else None
+        rings, split = (node.ring_bandwidth(n) if node else beta for n in (8, DEGREE // 2))
+        assert figure(link=name, task=None).borders() == pytest.approx(
             {
-                "data": backward_hiding_tokens(P=MANY, beta=beta, **common),
-                "tensor": tensor_parallel_width(tp=DEGREE, beta=beta, **common),
+                "data": backward_hiding_tokens(P=MANY, beta=rings, **common),
+                "tensor": tensor_parallel_width(tp=DEGREE, beta=split, **common),
                 "pipeline": pipeline_parallel_extent(beta=beta, **common),
                 "context": causal_context_parallel_tokens(
                     model.kv_heads, model.heads, beta=beta, **common
@@ -56,11 +60,16 @@ def test_a_dense_model_has_no_experts_and_its_own_key_heads():
     ]
 
 
-def test_at_the_network_no_published_model_is_wide_enough_for_tensor_parallelism():
+def test_with_scattered_ranks_no_published_model_is_wide_enough_for_tensor_parallelism():
     widget = figure(models=MODELS)
     for model in range(len(MODELS)):
-        assert widget.shares(model=model)["tensor"] > 2
-        assert widget.shares(model=model)["pipeline"] < 0.2
+        scattered, network = (
+            widget.shares(model=model, link=x) for x in ("scattered", "ib-ndr400")
+        )
+        assert scattered["tensor"] > 2
+        assert scattered["tensor"] == pytest.approx(4 * network["tensor"])
+        assert scattered["data"] == pytest.approx(8 * network["data"])
+        assert scattered["pipeline"] == network["pipeline"] < 0.2
 
 
 @pytest.mark.parametrize(
@@ -101,12 +110,12 @@ def test_keys_buttons_and_pointer_lead_to_numbers_that_python_computed(tab):
     group.get_by_role("slider", name="FLOP that the GPU").press("ArrowRight")
     assert shown() == expected(widget.shares(rho=slower))
     group.get_by_role("button", name="NVLink").click()
-    nvlink = next(rho for name, rho, _ in widget.spec["links"] if name == "NVLink")
-    assert shown() == expected(widget.shares(rho=nvlink))
+    nvlink = next(rho for name, rho, *_ in widget.spec["links"] if name == "NVLink")
+    assert shown() == expected(widget.shares(rho=nvlink, link="nvlink4"))
 
     mark = group.get_by_role("slider", name="tensor: width")
     mark.press("End")
-    border = widget.borders(rho=nvlink)["tensor"]
+    border = widget.borders(rho=nvlink, link="nvlink4")["tensor"]
     assert shown()[1] == f"hidden: {format_quantity(border / 1_000_000, '×', 2)}"
     assert "lengths of your own" in group.inner_text()
     assert "Done." not in group.inner_text()
@@ -118,11 +127,13 @@ def test_keys_buttons_and_pointer_lead_to_numbers_that_python_computed(tab):
     tab.mouse.up()
     assert shown()[1] == f"exposed: {format_quantity(border / 100, '×', 2)}"
 
+    group.get_by_role("button", name="bad case").click()
+    group.get_by_role("button", name="mixtral-8x7b").click()
+    assert shown() == expected(widget.shares(link="scattered"))
     group.get_by_role("button", name="Reset").click()
     assert shown() == expected(widget.shares())
-    tab.wait_for_timeout(300)
-    said = group.locator(".dt-summary").inner_text()
-    assert "hidden are data, pipeline, expert; exposed are tensor, context" in said
+    said = "hidden are data, pipeline, expert; exposed are tensor, context"
+    playwright.expect(group.locator(".dt-summary")).to_contain_text(said)
 
 
 def test_the_task_is_noticed_for_a_published_model_and_not_for_lengths_of_ones_own(tab):
@@ -130,7 +141,7 @@ def test_the_task_is_noticed_for_a_published_model_and_not_for_lengths_of_ones_o
     group = tab.get_by_role("group", name=TITLE, exact=True)
     slider = group.get_by_role("slider", name="FLOP that the GPU")
     values = widget.spec["ratio"]["values"]
-    slider.fill(str(values.index(2500)))
+    slider.fill(str(values.index(10000)))
     assert "Done." not in group.inner_text()
     group.get_by_role("button", name="mixtral-8x22b").click()
     assert "Done. Here tensor parallelism is the first" in group.inner_text()

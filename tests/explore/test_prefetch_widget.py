@@ -68,7 +68,7 @@ def test_what_is_shown_as_a_stall_is_what_is_not_a_step(scripts):
 def test_the_widget_is_the_same_on_every_build_and_has_a_figure_for_print():
     first, second = widget(), widget()
     assert first.spec == second.spec and first.static().html == second.static().html
-    assert first._esm.count("export default { render };") == 1
+    assert first._esm.count("export default {") == 1
     assert "import " not in first._esm
     assert first.static().html.startswith('<figure class="dt-figure dt-static">')
 

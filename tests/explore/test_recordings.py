@@ -1,12 +1,17 @@
 """A recording keeps its numbers and says where they come from."""
 
 import json
+import resource
 import socket
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from book._tools.layout import write_if_new
 from dtlib import recordings
+from dtlib.files import write_whole
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +71,61 @@ def test_an_unknown_name_lists_the_known_ones():
 def test_what_would_lose_information_is_refused(samples, about, said):
     with pytest.raises(ValueError, match=said):
         recordings.save("wrong", samples, **about)
+
+
+# A file that is there already.
+
+LONG = "new " * 1000
+
+
+@contextmanager
+def full_disk(limit: int = 1000):
+    """No file of this process can grow beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("write", [write_whole, write_if_new])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(folder, write):
+    file = folder / "kept"
+    file.write_text("old")
+    with full_disk(), pytest.raises(OSError):
+        write(file, LONG)
+    assert file.read_text() == "old" and list(folder.iterdir()) == [file]
+    write(file, LONG)
+    assert file.read_text() == LONG and list(folder.iterdir()) == [file]
+
+
+def test_a_recording_that_cannot_be_stored_leaves_the_published_one(folder):
+    recordings.save("ring", {"ring": [0.5]})
+    before = (folder / "ring.json").read_bytes()
+    with full_disk(), pytest.raises(OSError):
+        recordings.save("ring", {"ring": [float(i) for i in range(1000)]})
+    assert (folder / "ring.json").read_bytes() == before
+    assert recordings.load("ring").median("ring") == 0.5
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_what_is_not_yet_on_the_disk_does_not_take_the_file_s_place(folder, monkeypatch):
+    file = folder / "kept"
+    file.write_text("old")
+
+    def not_on_the_disk(_):
+        raise OSError("Input/output error")
+
+    monkeypatch.setattr("dtlib.files.os.fsync", not_on_the_disk)
+    with pytest.raises(OSError, match="Input/output error"):
+        write_whole(file, "new")
+    assert file.read_text() == "old" and list(folder.iterdir()) == [file]
+
+
+def test_sabotage_a_file_that_is_written_in_place_is_lost(folder):
+    file = folder / "lost"
+    file.write_text("old")
+    with full_disk(), pytest.raises(OSError):
+        Path.write_text(file, LONG)
+    assert file.read_text() not in ("old", LONG)

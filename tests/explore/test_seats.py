@@ -40,7 +40,7 @@ SCHEDULES = {
     "hierarchical": hierarchical(4, 4),
 }
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
-MACHINE = Nodes(4, 4, inside=(0, 600 * GB), nic=(0, 50 * GB), pod_nodes=2, order=EXCHANGED)
+MACHINE = Nodes(4, 4, inside=(0, 450 * GB), nic=(0, 50 * GB), pod_nodes=2, order=EXCHANGED)
 TASK = Task("repair", "time < 0.376 and nics == 1", {"order": range(16)}, "Repaired.")
 
 

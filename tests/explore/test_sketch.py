@@ -89,6 +89,31 @@ def test_a_drawing_is_made_compared_kept_and_begun_again(tab):
     assert points.first.get_attribute("aria-valuetext") == "100 s"
 
 
+def test_what_nobody_has_drawn_is_nobody_s_bet(tab):
+    group = tab.get_by_role("group", name=TITLE, exact=True)
+    kept = "localStorage.getItem('dtlib-bet:a-sketch')"
+    group.get_by_role("button", name="Show what happens").click()
+    assert "Draw first" in group.get_by_role("status").inner_text()
+    assert group.locator(".dt-curve").count() == 0 and tab.evaluate(kept) is None
+
+    group.get_by_role("button", name="Skip").click()
+    assert group.locator(".dt-curve").count() == 1
+    assert group.locator(".dt-drawn, .dt-gap, .dt-dot-mine").count() == 0
+    truths = [format_quantity(value, "s") for value in sketch().spec["truth"]]
+    said = f"It is {truths[0]} on 64 GPUs, {truths[1]} on 4,096 GPUs."
+    playwright.expect(group.locator(".dt-summary")).to_contain_text(said)
+    assert "you drew" not in group.inner_text()
+
+
+def test_a_drawing_takes_the_question_for_one_away(tab):
+    group = tab.get_by_role("group", name=TITLE, exact=True)
+    group.get_by_role("button", name="Show what happens").click()
+    group.get_by_role("slider").first.press("ArrowDown")
+    assert group.get_by_role("status").inner_text() == ""
+    group.get_by_role("button", name="Show what happens").click()
+    playwright.expect(group.locator(".dt-summary")).to_contain_text("you drew")
+
+
 def test_a_sweep_of_the_pointer_sets_every_point_that_it_passes(tab):
     group = tab.get_by_role("group", name=TITLE, exact=True)
     box = group.locator("svg.dt-plot").bounding_box()

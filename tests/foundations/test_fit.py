@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dtlib.foundations import fit_alpha_beta, message_time
+from dtlib import recordings
+from dtlib.foundations import fit_alpha_beta, message_time, ping_pong_fit
 
 ALPHA, BETA = 5e-6, 12e9
 SIZES = np.logspace(0, 9, 28)
@@ -111,3 +112,35 @@ def test_options_that_do_not_exist_are_refused():
         fit_alpha_beta([(1, 1.0), (2, 2.0)], method="log")
     with pytest.raises(ValueError, match="level is 95"):
         fit_alpha_beta([(1, 1.0), (2, 2.0)], level=95)
+
+
+def recorded(samples):
+    deciles = {label: {"low": low, "high": high} for label, (low, high) in samples.items()}
+    return recordings.Recording("link", {}, {}, "2026-01-01", {}, deciles)
+
+
+def test_a_recording_is_fitted_by_the_undisturbed_times_of_each_size():
+    times = {"8 B": (3e-6, 9e-6), "64 KB": (9.4e-6, 1.0), "1 MiB": (107.8576e-6, 2.0)}
+    fit = ping_pong_fit(recorded(times))
+    assert fit.sizes.tolist() == [8, 64_000, 2**20]
+    assert fit.alpha == pytest.approx(3e-6, rel=1e-3) and fit.beta == pytest.approx(10e9, rel=1e-3)
+
+
+def test_of_a_recording_with_other_series_only_the_ping_pong_is_fitted():
+    others = {"ring 1 MB": (1.0, 1.0), "200 calls": (1.0, 1.0)}
+    fit = ping_pong_fit(
+        recorded({**others, "ping-pong 1000": (2e-6, 1), "ping-pong 1 MB": (9e-6, 1)})
+    )
+    assert fit.sizes.tolist() == [1000, 1_000_000]
+
+
+@pytest.mark.parametrize("label", ["ring", "1 Mb", "one MB"])
+def test_a_label_that_is_no_size_is_named(label):
+    with pytest.raises(ValueError, match=label):
+        ping_pong_fit(recorded({label: (1.0, 1.0), "1 MB": (2.0, 2.0)}))
+
+
+@pytest.mark.parametrize("name", ["all-reduce-2-ranks", "collectives-4-ranks", "ping-pong-2-ranks"])
+def test_every_recorded_ping_pong_has_the_sizes_that_it_was_run_with(name):
+    recording = recordings.load(name)
+    assert ping_pong_fit(recording, draws=1).sizes.tolist() == recording.about["sizes"]

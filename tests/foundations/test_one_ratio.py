@@ -21,6 +21,7 @@ from dtlib.foundations import (
     tensor_parallel_intensity,
     tensor_parallel_width,
 )
+from dtlib.foundations.datasheets import catalog
 from dtlib.foundations.one_ratio import HIDING, MANY, link_ratios, one_ratio_table
 
 RHO = Fraction(1234)
@@ -159,6 +160,7 @@ def test_the_published_factors_follow_for_two_byte_numbers():
             "expert": 2 / 3,
             "weights on the host": 1,
             "activations on the host": 1 / 12,
+            "the bad case: data, ranks scattered over the nodes": 1,
         }
     )
     assert HIDING["expert"].setting["ep"] == MANY
@@ -183,7 +185,31 @@ def test_counting_both_directions_of_a_link_moves_every_border():
         assert border.least(right) == pytest.approx(2 * border.least(wrong))
 
 
-def test_the_table_shows_every_strategy_on_three_links():
-    table = one_ratio_table()
-    assert [row[0] for row in table.rows] == list(HIDING)
-    assert table.rows[3][3:] == ("5,128", "36,057", "46,153")
+def test_the_table_shows_every_strategy_on_the_links_that_it_uses():
+    table = {row[0]: row[3:] for row in one_ratio_table().rows}
+    assert list(table) == list(HIDING)
+    assert table == {
+        "data, behind the backward pass": ("2,198", "15,453", "2,472", "8"),
+        "data, behind the whole step": ("1,465", "10,302", "1,648", "8"),
+        "sharded data (ZeRO-3)": ("2,198", "15,453", "2,472", "8"),
+        "tensor": ("5,128", "36,057", "11,538", "4"),
+        "pipeline": ("183", "1,288", "1,648", "1"),
+        "context": ("275", "1,932", "2,472", "1"),
+        "context, causal": ("549", "3,863", "4,945", "1"),
+        "expert": ("1,465", "10,302", "13,187", "1"),
+        "weights on the host": ("", "15,453", "", ""),
+        "activations on the host": ("", "1,288", "", ""),
+        "the bad case: data, ranks scattered over the nodes": ("", "", "19,780", "1"),
+    }
+
+
+def test_sabotage_one_port_for_the_rings_of_whole_nodes_is_the_bad_case():
+    """The network model of the book: eight ranks side by side have eight ports, not one."""
+    data, bad = HIDING["data, behind the backward pass"], list(HIDING.values())[-1]
+    node, ratios = catalog["dgx-h100"], link_ratios()
+    assert data.least(ratios["dgx-h100"]) * node.nics == bad.least(ratios["ib-ndr400"])
+    assert [border.strategy for border in HIDING.values() if border.members == node.gpus] == [
+        "data, behind the backward pass",
+        "data, behind the whole step",
+        "sharded data (ZeRO-3)",
+    ]

@@ -180,7 +180,7 @@ def test_messages_and_bytes_are_those_of_the_borders_between_ranks(results, p):
         n = ROWS // M * SEQ * SPEC.hidden * 4
         if schedule.name == "DualPipe":  # and at the end each rank's two stages, to its partner
             extra = [sum(v.nbytes for name, v in found[1].items()) for found in ranks]
-            assert sent == [(k + 2, k * n + e) for k, e in zip(of_rank, extra, strict=True)]
+            assert sent == [(k + 1, k * n + e) for k, e in zip(of_rank, extra, strict=True)]
         else:
             assert sent == [(k, k * n) for k in of_rank]
             turning = 1 if schedule.name in ("ZB-V", "DualPipeV") else 0  # on one rank
@@ -523,11 +523,74 @@ def test_cuts_that_do_not_fit_are_refused(n, layers, message):
         stages_of(GPT(SPEC), n, layers)
 
 
-def test_a_tied_model_is_refused_but_for_a_single_stage():
-    tied = GPT(TransformerSpec("tied", layers=2, hidden=8, heads=2, vocab=11, tied=True))
-    with pytest.raises(ValueError, match="model must not be tied"):
-        stages_of(tied, 2)
-    assert len(stages_of(tied, 1)) == 1
+TIED = TransformerSpec("tied", layers=8, hidden=16, heads=2, vocab=23, norm="rms", tied=True)
+
+
+def tied_steps(schedules, forget=False):
+    """On a rank: a tied GPT's gradients by every schedule, with the weight that two stages have."""
+    import torch.distributed as dist
+
+    from dtlib.models import GPT, gradients, next_token_loss
+    from dtlib.parallelism.pipeline import run, stages_of
+
+    found = []
+    for schedule in schedules:
+        model = GPT(TIED, dtype=torch.float64)
+        stages = stages_of(model, schedule.stages)
+        if forget:
+            for stage in stages:
+                stage.tied.clear()
+        for _ in range(2):  # a second step adds to the first
+            run(schedule, stages, *batch(), next_token_loss, dist.group.WORLD)
+        held = schedule.stages_of(dist.get_rank())
+        names = {name for s in held for name, _ in stages[s].named_parameters()}
+        names |= {"embedding.weight"} if "head.weight" in names else set()
+        found.append({n: g for n, g in gradients(model).items() if n in names})
+    return found
+
+
+def tied_in_one_process():
+    model = GPT(TIED, dtype=torch.float64)
+    x, y = batch()
+    for _ in range(2):
+        next_token_loss(model(x), y).backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("p", [2, 4])
+def test_a_tied_model_has_every_gradient_of_one_process_on_both_of_its_stages(pools, p):
+    schedules = [*in_order(p), dual_pipe(p, M)]
+    right = tied_in_one_process()
+    found = pools[p].run(tied_steps, schedules)
+    for i, schedule in enumerate(schedules):
+        whole = joined([on_rank[i] for on_rank in found])  # the copies are equal to the last bit
+        assert whole.keys() == right.keys()
+        assert worst(relative_errors(whole, right))[1] < 1e-12, schedule.name
+
+
+def test_sabotage_without_the_sum_the_two_copies_of_a_tied_weight_part_company(pools):
+    apart, on_one_rank = one_f_one_b(4, M), zb_v(4, M)
+    right = tied_in_one_process()
+    found = pools[4].run(tied_steps, [apart, on_one_rank], forget=True)
+    first, last = found[0][0], found[3][0]
+    for copy in first, last:
+        wrong = relative_errors(copy, {n: right[n] for n in copy})
+        assert [n for n, e in wrong.items() if e > 1e-12] == ["embedding.weight"]
+    both = first["embedding.weight"] + last["embedding.weight"]
+    assert relative_errors({"both": both}, {"both": right["embedding.weight"]})["both"] < 1e-12
+    folded = {n: g for on_rank in found for n, g in on_rank[1].items()}  # nothing to be added
+    assert worst(relative_errors(folded, right))[1] < 1e-12
+
+
+def test_only_a_tied_model_of_several_stages_says_that_it_is():
+    assert [stage.tied for stage in stages_of(GPT(TIED), 1)] == [{}]
+    assert [stage.tied for stage in stages_of(GPT(SPEC), 2)] == [{}, {}]
+    assert [stage.tied for stage in stages_of(GPT(TIED), 4)] == [
+        {"embedding.weight": (0, 3)},
+        {},
+        {},
+        {"head.weight": (0, 3)},
+    ]
 
 
 def test_the_stages_have_the_models_parameters_once_each_under_its_names():

@@ -1,6 +1,7 @@
 """Which rank processes there are, and whether they end."""
 
 import time
+from collections.abc import Callable
 
 import psutil
 
@@ -20,9 +21,40 @@ def is_running(process: psutil.Process) -> bool:
         return False
 
 
-def still_running(processes: list[psutil.Process], seconds: float = 20) -> list[psutil.Process]:
+def still_running(processes: list[psutil.Process], seconds: float = 600) -> list[psutil.Process]:
     """Those of the processes that do not end within so many seconds."""
     deadline = time.monotonic() + seconds
     while any(map(is_running, processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return list(filter(is_running, processes))
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 600) -> bool:
+    """Wait for a condition, minutes if need be: a busy machine is slow. Whether it came to be."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def come_to_rest(process: psutil.Process, looks: int = 20) -> bool:
+    """Wait until a process and all that it has started sleep, so many looks in a row.
+
+    Whoever has work to do is running or would like to, however slow the machine.
+    """
+    quiet = 0
+
+    def at_rest() -> bool:
+        nonlocal quiet
+        states = [_state(one) for one in (process, *process.children(recursive=True))]
+        quiet = quiet + 1 if states and set(states) <= {psutil.STATUS_SLEEPING, None} else 0
+        return quiet >= looks
+
+    return wait_until(at_rest)
+
+
+def _state(process: psutil.Process) -> str | None:
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return None

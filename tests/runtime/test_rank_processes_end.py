@@ -9,30 +9,32 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass
 
 import psutil
 import pytest
-from processes import rank_processes, still_running
+from processes import come_to_rest, rank_processes, still_running, wait_until
 
 from dtlib.runtime import close_pools, launch
 
 NOTEBOOK = """
-import os, sys, time
+import os, signal, sys, time
 from dtlib.runtime import launch
+
+# What is started in the background of a script may have been told to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def say(*words):
     print(*words, flush=True)
 
-ranks = launch(4, timeout=100)
+ranks = launch(4, timeout=10_000)
 ranks.cell("kept = rank")
-say("idle")
 try:
-    time.sleep(100)
+    say("idle")
+    time.sleep(10_000)
 except KeyboardInterrupt:
     say("names", ranks.cell("kept"))
-for hang in ("dist.all_reduce(torch.ones(1)) if rank else None", "import time; time.sleep(1000)"):
+for hang in ("dist.all_reduce(torch.ones(1)) if rank else None", "import time; time.sleep(10_000)"):
     before = ranks.run(os.getpid)
     try:
         say("hanging")
@@ -66,14 +68,15 @@ def story():
         text=True,
         start_new_session=True,
     )
-    guard = threading.Timer(300, lambda: os.killpg(child.pid, signal.SIGKILL))
+    guard = threading.Timer(1800, lambda: os.killpg(child.pid, signal.SIGKILL))
     guard.start()
     lines, processes = [], []
     for line in child.stdout:
         lines.append(line.strip())
         if lines[-1] in ("idle", "hanging"):
-            # As a terminal does, and Jupyter.
-            threading.Timer(1.5, os.killpg, (child.pid, signal.SIGINT)).start()
+            # As a terminal does, and Jupyter, once it is what it says.
+            assert come_to_rest(psutil.Process(child.pid))
+            os.killpg(child.pid, signal.SIGINT)
         if lines[-1] == "ready":
             processes = psutil.Process(child.pid).children(recursive=True)
             child.kill()
@@ -121,15 +124,12 @@ def test_a_process_that_ends_without_a_word_leaves_no_files(tmp_path, end):
     script = f"import os; from dtlib.runtime import launch; ranks = launch(3); {end}"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", script]
-    subprocess.run(command, env=environment, timeout=60, start_new_session=True)
-    deadline = time.monotonic() + 20
-    while list(tmp_path.glob("dtlib-*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert list(tmp_path.glob("dtlib-*")) == []
+    subprocess.run(command, env=environment, timeout=600, start_new_session=True)
+    assert wait_until(lambda: not list(tmp_path.glob("dtlib-*")))
 
 
 def test_still_running_sees_a_process_that_stays():
-    sleeper = psutil.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+    sleeper = psutil.Popen([sys.executable, "-c", "import time; time.sleep(10_000)"])
     assert still_running([sleeper], 0.1) == [sleeper]
     sleeper.kill()
     assert still_running([sleeper]) == []

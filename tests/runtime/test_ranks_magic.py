@@ -19,6 +19,8 @@ CELLS = {
     "after": "%%ranks 4\nx[0].item()",
     "debug": "%%ranks 4 --debug\ndist.all_reduce(torch.ones(2 + rank // 2))",
     "syntax": "%%ranks 4\nx = = 3",
+    "magic": "%%ranks 4\nx = 1\n%matplotlib inline",
+    "shell": "%%ranks 4\n!ls",
     "usage": "%%ranks four\nx",
     "none": "%%ranks 0\nx",
     "unknown": "%%ranks 4 --push nothing\nx",
@@ -45,7 +47,7 @@ def shown(cell):
 async def execute():
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    client = NotebookClient(notebook, timeout=300, allow_errors=True, kernel_name="python3")
+    client = NotebookClient(notebook, timeout=1800, allow_errors=True, kernel_name="python3")
     await client.async_execute()
     return {name: shown(cell) for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
@@ -118,6 +120,9 @@ def test_a_cell_that_cannot_run_is_refused_in_few_words(page):
     number = NUMBERS["syntax"]
     assert page["syntax"].startswith(f'RanksError: \n  File "<ranks cell {number}>", line 1\n')
     assert page["syntax"].endswith("SyntaxError: invalid syntax")
+    command = "is a command of the notebook, and ranks run Python only"
+    assert page["magic"].startswith(f"RanksError: line 2: %matplotlib inline {command}")
+    assert page["shell"].startswith(f"RanksError: line 1: !ls {command}")
     assert page["usage"].startswith("RanksError: 'four' is not understood; write %%ranks [n]")
     assert page["none"] == "RanksError: n must be a positive integer, got 0"
     assert page["unknown"] == "RanksError: --push nothing: the notebook has no such name"
@@ -130,7 +135,7 @@ def test_other_cells_show_nothing(page, name):
 
 
 @pytest.mark.parametrize(
-    "line", ["four", "--timeout", "--timeout soon", "--push", "4 --bug", "2.5"]
+    "line", ["four", "--timeout", "--timeout soon", "--push", "4 --bug", "2.5", "2 3"]
 )
 def test_a_line_that_is_not_understood_is_answered_with_the_usage(line):
     with pytest.raises(ValueError, match=r"is not understood; write %%ranks \[n\]"):

@@ -28,7 +28,7 @@ with launch(2) as ranks:
 def test_a_script_runs_once_and_its_classes_go_and_come(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600)
     assert done.stdout.splitlines() == ["once", "[Point(x=1), Point(x=11)] True"]
     assert done.returncode == 1
     message = "RankError: ranks 0, 1 failed: AttributeError: 'NoneType' object has no attribute 'x'"

@@ -1,39 +1,66 @@
 // A bet on a logarithmic line, kept in the browser under its key, and its answer further on.
 
-const STEPS = 400;
+const STEPS = 2000; // finer than the pixels of the line: the thumb stands on its tick
+const KEY_STEPS = {
+  ArrowRight: 0.013,
+  ArrowUp: 0.013,
+  ArrowLeft: -0.013,
+  ArrowDown: -0.013,
+  PageUp: 0.25,
+  PageDown: -0.25,
+  Home: -Infinity,
+  End: Infinity,
+}; // in powers of ten
 
 function render({ model, el }) {
   const spec = model.get("spec");
   return spec.kind === "bet" ? renderBet(spec, el) : renderAnswer(spec, el);
 }
 
-const textOf = (spec, value, digits = 2) =>
+// As many digits as anybody writes; what the line gives has two.
+const MOST_DIGITS = 6;
+
+const textOf = (spec, value, digits = MOST_DIGITS) =>
   spec.base
     ? formatQuantity(value * spec.size, spec.base, digits)
     : `${formatQuantity(value, "", digits)}${spec.unit === "×" ? "" : " "}${spec.unit}`.trim();
 
 // A tick needs no word that the field below says already.
 const tickOf = (spec, value) =>
-  spec.base || "%×".includes(spec.unit) ? textOf(spec, value) : formatQuantity(value);
+  spec.base || "%×".includes(spec.unit) ? textOf(spec, value, 2) : formatQuantity(value);
 
-// "4 s", "4000" or "4,000 ms": a number in the bet's unit, or in one that it carries.
+// A number in the bet's unit, or in one that it carries: "4 s", "4000" or "4,000 ms". A comma before
+// three digits parts thousands, as on the page; any other is a decimal comma.
 function readNumber(text, spec) {
-  const match = text
+  const plain = text
     .trim()
-    .replace(/(\d),(?=\d{3}(\D|$))/g, "$1")
-    .replace(",", ".")
-    .match(/^([\d.]+(?:e[+-]?\d+)?)\s*(\S*)$/i);
-  if (!match || !(+match[1] > 0)) return null;
+    .replaceAll("−", "-")
+    .replace(/^([+-]?[1-9]\d{0,2})((?:,\d{3})+)(?![\d,])/, (_, head, tail) => head + tail.replaceAll(",", ""))
+    .replace(/^([+-]?\d+),(\d+)(?![\d.,])/, "$1.$2");
+  const match = plain.match(/^([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\d\s.,].*)?$/i);
+  if (!match) return null;
   if (!match[2] || match[2] === spec.unit) return +match[1];
   const name = match[2].replace("μ", "µ");
   const found = (LADDERS[spec.base] ?? []).find(([unit]) => unit === name);
   const size = found ? found[1] : SIZES[name === "us" ? "us" : ""];
-  return size ? (+match[1] * size) / spec.size : null;
+  return size ? +((+match[1] * size) / spec.size).toPrecision(12) : null;
+}
+
+// Why a text is no bet, and what would be one; "" for a bet.
+function problemOf(text, spec) {
+  const ends = `from ${textOf(spec, spec.low)} to ${textOf(spec, spec.high)}`;
+  if (!text.trim()) return `Write a number ${ends} first, or move along the line, or skip.`;
+  const value = readNumber(text, spec);
+  if (value === null)
+    return `“${text.trim()}” is not a number${spec.unit ? ` in ${spec.unit}` : ""}. Write one ${ends}.`;
+  return spec.low <= value && value <= spec.high
+    ? ""
+    : `“${text.trim()}” is not on the line, which goes ${ends}.`;
 }
 
 function renderBet(spec, el) {
   const place = scaleOf(spec.low, spec.high, "log", 0, STEPS);
-  const state = { value: spec.anchor ?? Math.sqrt(spec.low * spec.high), open: true };
+  const state = { value: null };
 
   const input = h("input", {
     type: "range",
@@ -42,26 +69,33 @@ function renderBet(spec, el) {
     max: STEPS,
     step: 1,
     "aria-label": `Your bet, ${spec.unit}`,
-    oninput: () => {
-      state.value = neat(place.invert(+input.value));
-      show();
+    oninput: () => move(place.invert(+input.value)),
+    onkeydown: (event) => {
+      if (!(event.key in KEY_STEPS) || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      move(stepped(KEY_STEPS[event.key]));
     },
+    // A press on the very place of the hidden thumb changes nothing, and is a bet all the same.
+    onpointerup: () => move(place.invert(+input.value)),
   });
+  const problem = h("p", { class: "dt-bet-problem", role: "alert", id: uniqueId("problem") });
   const field = h("input", {
     type: "text",
     inputmode: "decimal",
     class: "dt-bet-field",
     autocomplete: "off",
+    placeholder: "?",
     "aria-label": `Your bet in ${spec.unit || "numbers"}`,
+    "aria-describedby": problem.id,
     onchange: () => {
-      const value = readNumber(field.value, spec);
-      if (value) state.value = clamp(value, spec.low, spec.high);
+      if (field.value.trim()) return written();
+      state.value = null;
+      refuse("");
       show();
     },
     onkeydown: (event) => {
       if (event.key !== "Enter") return;
       event.preventDefault();
-      field.dispatchEvent(new Event("change"));
       commit();
     },
   });
@@ -108,28 +142,57 @@ function renderBet(spec, el) {
       h("p", { class: "dt-title" }, spec.title),
       h("div", { class: "dt-bet-place" }, line, input),
       entry,
+      problem,
       h("div", { class: "dt-bet-done" }, said, again),
     ),
   );
 
   function neat(value) {
-    const snapped = +value.toPrecision(2);
-    return spec.anchor && Math.abs(Math.log(value / spec.anchor)) < 0.02
-      ? spec.anchor
-      : clamp(snapped, spec.low, spec.high);
+    const held = clamp(value, spec.low, spec.high);
+    const near = spec.anchor && Math.abs(Math.log(held / spec.anchor)) < 0.02;
+    return clamp(+(near ? spec.anchor : held).toPrecision(2), spec.low, spec.high);
+  }
+  // So many powers of ten further on: the next number of two digits where that is nearer.
+  function stepped(powers) {
+    const from = state.value ?? place.invert(STEPS / 2);
+    const to = neat(from * 10 ** powers);
+    const unit = 10 ** (Math.floor(Math.log10(from)) - 1);
+    return to === state.value ? from + Math.sign(powers) * unit : to;
+  }
+  function move(value) {
+    state.value = neat(value);
+    field.value = formatQuantity(state.value, "", MOST_DIGITS);
+    refuse("");
+    show();
+  }
+  // Whether what is written is a bet; else the page says what would be one.
+  function written() {
+    const fault = problemOf(field.value, spec);
+    state.value = fault ? null : readNumber(field.value, spec);
+    if (!fault) field.value = formatQuantity(state.value, "", MOST_DIGITS);
+    refuse(fault);
+    show();
+    return !fault;
+  }
+  function refuse(fault) {
+    problem.textContent = fault;
+    if (fault) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
   }
   function commit() {
-    settle({ value: state.value });
+    if (written()) settle({ value: state.value });
+    else field.focus();
   }
   function settle(bet) {
     storage.write(spec.key, { ...bet, unit: spec.unit });
     again.focus({ preventScroll: true });
   }
   function show() {
-    input.value = place(state.value);
+    const none = state.value === null;
+    input.classList.toggle("is-unset", none);
+    input.value = none ? STEPS / 2 : place(state.value);
     input.style.setProperty("--dt-fill", 0);
-    input.setAttribute("aria-valuetext", textOf(spec, state.value));
-    field.value = formatQuantity(state.value, "", 2);
+    input.setAttribute("aria-valuetext", none ? "no bet yet" : textOf(spec, state.value));
   }
   function sync() {
     const bet = storage.read(spec.key);
@@ -139,7 +202,9 @@ function renderBet(spec, el) {
     entry.hidden = !open;
     again.parentElement.hidden = open;
     input.disabled = !open;
-    if (bet?.value) state.value = bet.value;
+    state.value = bet?.value ?? null;
+    field.value = "";
+    refuse("");
     said.textContent = open
       ? ""
       : bet.skipped
@@ -167,7 +232,7 @@ const anchorOf = (spec) =>
         {
           value: spec.anchor,
           kind: "anchor",
-          text: [spec.anchor_label, textOf(spec, spec.anchor)].filter(Boolean).join(": "),
+          text: [spec.anchor_label, textOf(spec, spec.anchor, 2)].filter(Boolean).join(": "),
         },
       ]
     : [];
@@ -177,7 +242,7 @@ function drawLine(box, spec, width, marks, inset) {
   const place = scaleOf(spec.low, spec.high, "log", inset, width - inset);
   const found = ticks(spec.low, spec.high, "log", width / 62);
   const y = 12 + marks.length * 22;
-  const within = (x, text) => {
+  const inside = (x, text) => {
     const half = Math.min(text.length * 3.9 + 2, width / 2);
     return clamp(x, half, width - half);
   };
@@ -185,7 +250,7 @@ function drawLine(box, spec, width, marks, inset) {
     s(
       "svg",
       {
-        class: "dt-plot dt-line",
+        class: "dt-plot dt-bet-scale",
         viewBox: `0 0 ${width} ${y + 34}`,
         height: y + 34,
         role: "img",
@@ -201,7 +266,7 @@ function drawLine(box, spec, width, marks, inset) {
             "text",
             {
               class: "dt-soft",
-              x: within(place(v), tickOf(spec, v)),
+              x: inside(place(v), tickOf(spec, v)),
               y: y + 28,
               "text-anchor": "middle",
             },
@@ -221,7 +286,7 @@ function drawLine(box, spec, width, marks, inset) {
             : mark.kind === "bet"
               ? s("circle", { cx: x, cy: y, r: 6.5 })
               : s("path", { d: `M${x} ${y - 8}l8 8l-8 8l-8 -8z` }),
-          s("text", { x: within(x, mark.text), y: top, "text-anchor": "middle" }, mark.text),
+          s("text", { x: inside(x, mark.text), y: top, "text-anchor": "middle" }, mark.text),
         );
       }),
     ),

@@ -77,7 +77,7 @@ function render({ model: widget, el }) {
   const percent = (v) => (v < 1e-4 ? v.toExponential(1) : v > 1e3 ? `${v.toExponential(1)} times` : formatQuantity(v, "%", 3));
 
   function draw() {
-    const box = { left: 62, right: width - 16, top: 34, bottom: 34 + clamp(width * 0.5, 230, 340) };
+    const box = { left: 84, right: width - 26, top: 34, bottom: 34 + clamp(width * 0.5, 230, 340) };
     const height = box.bottom + 54;
     const [low, high] = [conditions[0], conditions[conditions.length - 1]];
     const across = scaleOf(low, high, "log", box.left, box.right);

@@ -250,6 +250,7 @@ function render({ model: widget, el }) {
       { class: "dt-probe-line" },
       s("line", { x1: px, x2: px, y1: box.top, y2: box.bottom }),
       s("line", { x1: box.left, x2: box.right, y1: py, y2: py }),
+      s("circle", { class: "dt-grab", cx: px, cy: py, r: 24 }),
       s("circle", { class: "dt-handle", cx: px, cy: py, r: 8 }),
       flag(words, px, above ? py - 38 : py + 16, box),
     );

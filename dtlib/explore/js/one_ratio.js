@@ -30,7 +30,7 @@ function render({ model: widget, el }) {
     spec.links.map(([name, , beta]) => `${name}, ${beta}`),
     (i) => {
       ratio.set(spec.ratio.values.indexOf(spec.links[i][1]));
-      set({ rho: spec.links[i][1] });
+      set({ rho: spec.links[i][1], link: i });
     },
   );
   const published = buttons(
@@ -92,10 +92,12 @@ function render({ model: widget, el }) {
   function reset() {
     ratio.set(spec.ratio.index);
     state.rho = spec.ratio.values[spec.ratio.index];
+    state.link = spec.start;
     choose(0);
   }
 
-  const border = (i) => models[state.model].factors[i] * state.rho;
+  const ports = (i) => spec.links[state.link][3][i];
+  const border = (i) => (models[state.model].factors[i] * state.rho) / ports(i);
   const share = (i) => (state.lengths[i] === null ? null : border(i) / state.lengths[i]);
   const hides = (i) => share(i) !== null && share(i) <= 1 + 1e-12;
   const verdict = (i) => (share(i) === null ? "no experts" : hides(i) ? "hidden" : "exposed");
@@ -103,7 +105,10 @@ function render({ model: widget, el }) {
   function update() {
     if (width) draw();
     links.all.forEach((button, i) =>
-      button.setAttribute("aria-pressed", String(spec.links[i][1] === state.rho)),
+      button.setAttribute(
+        "aria-pressed",
+        String(i === state.link && spec.links[i][1] === state.rho),
+      ),
     );
     published.all.forEach((button, i) =>
       button.setAttribute("aria-pressed", String(state.published && i === state.model)),
@@ -120,7 +125,10 @@ function render({ model: widget, el }) {
         `${text}, border ${count(border(i))}, ${verdict(i)}`,
       );
       rows[i].note.textContent =
-        length === null ? "" : `${count(length)} against ${count(border(i))}`;
+        length === null
+          ? ""
+          : `${count(length)} against ${count(border(i))}` +
+            (ports(i) > 1 ? ` on ${ports(i)} ports` : "");
       rows[i].value.textContent =
         length === null ? "no experts" : `${verdict(i)}: ${formatQuantity(share(i), "×", 2)}`;
     });
@@ -191,7 +199,7 @@ function render({ model: widget, el }) {
     const edge = inside(xs(border(i)));
     const length = state.lengths[i];
     const at = length === null ? null : inside(xs(length));
-    const sign = { hidden: "✓ hidden", exposed: "✗ exposed", "no experts": "no experts" };
+    const sign = { hidden: "✓ hidden", exposed: "× exposed", "no experts": "no experts" };
     const title = width < 520 ? track.key : `${track.key}: ${track.length}`;
     return s(
       "g",

@@ -42,6 +42,16 @@ function nearest(values, value, scale) {
   return best;
 }
 
+// Where every widget begins. Its style sheet holds inside of this place only, and what takes the
+// focus there keeps its keys: JupyterLab would delete a cell at d d, but looks for this mark first.
+const within = (kind, render) => (view) => {
+  view.el.classList.add(kind);
+  view.el.addEventListener("focusin", (event) => {
+    event.target.setAttribute("data-lm-suppress-shortcuts", "true");
+  });
+  return render(view);
+};
+
 // The frame: title, reset, task, a place for the figure, controls, readout, a sentence in words.
 function frame(el, { title, hint, reset, task }) {
   const summary = h("p", { class: "dt-summary", "aria-live": "polite" });
@@ -237,20 +247,38 @@ function flag(text, x, top, box) {
 }
 
 // Pointer and touch: `move(x, y)` in the figure's own pixels, while a button or finger is down.
+// A finger that begins on a grip does not scroll the page. The style `touch-action` is not heeded
+// everywhere inside of a figure; a touchstart that is refused is, but it comes only when the grip is
+// still there, and the first move draws the figure anew. So the drag begins after it.
 function onDrag(svg, move, start) {
   let down = false;
   let corner; // as it was when the drag began: a task that is met pushes the figure down
+  let held = null;
   const follow = (event) => {
     move(event.clientX - corner.left, event.clientY - corner.top);
+  };
+  const begin = (event) => {
+    start();
+    follow(event);
   };
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;
     down = true;
     corner = svg.getBoundingClientRect();
     svg.setPointerCapture(event.pointerId);
-    start();
-    follow(event);
+    if (event.pointerType === "touch" && event.target.closest(".dt-grab")) held = event;
+    else begin(event);
   });
+  svg.addEventListener(
+    "touchstart",
+    (event) => {
+      if (!held) return;
+      event.preventDefault();
+      begin(held);
+      held = null;
+    },
+    { passive: false },
+  );
   svg.addEventListener("pointermove", (event) => {
     if (down) follow(event);
   });

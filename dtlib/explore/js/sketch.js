@@ -12,15 +12,21 @@ function render({ model: widget, el }) {
   const { x, y, at, truth } = spec;
   const start = x.values[x.index];
   const level = scaleOf(...y.range, "log", 0, STEPS);
-  const state = { drawn: at.map(() => spec.given), shown: false, fresh: false, focused: -1 };
+  const state = { ...undrawn(), shown: false, skipped: false, fresh: false, focused: -1 };
   const show = h(
     "button",
     { type: "button", class: "dt-button is-primary", onclick: reveal },
     "Show what happens",
   );
+  const skip = h(
+    "button",
+    { type: "button", class: "dt-button", onclick: () => open({ skipped: true }) },
+    "Skip",
+  );
+  const ask = h("p", { class: "dt-sketch-ask", role: "status" });
   const page = frame(el, { title: spec.title, hint: HINT, reset });
   page.root.classList.add("dt-sketch");
-  page.controls.append(h("div", { class: "dt-sketch-actions" }, show));
+  page.controls.append(h("div", { class: "dt-sketch-actions" }, show, skip, ask));
 
   const inputs = at.map((value, i) =>
     h("input", {
@@ -48,8 +54,13 @@ function render({ model: widget, el }) {
   const text = (value) => formatQuantity(value, y.unit);
   const where = (i) => `${formatQuantity(at[i], x.unit)} ${x.label}`;
 
+  function undrawn() {
+    return { drawn: at.map(() => spec.given), touched: false };
+  }
+
   function set(i, value) {
     state.drawn[i] = neat(value);
+    state.touched = true;
     update();
   }
 
@@ -58,20 +69,28 @@ function render({ model: widget, el }) {
     if (width) draw();
   }
 
+  // What nobody has drawn is nobody's bet.
   function reveal() {
+    if (state.touched) open({ drawn: state.drawn });
+    else ask.textContent = "Draw first: drag a point up or down. Or skip.";
+  }
+
+  function open(bet) {
     state.fresh = true;
-    storage.write(spec.key, { drawn: state.drawn });
+    storage.write(spec.key, bet);
   }
 
   function reset() {
-    state.drawn = at.map(() => spec.given);
+    Object.assign(state, undrawn());
     storage.write(spec.key, null);
   }
 
   function sync() {
-    const kept = storage.read(spec.key)?.drawn;
-    state.shown = kept?.length === at.length;
-    if (state.shown) state.drawn = [...kept];
+    const kept = storage.read(spec.key);
+    state.skipped = Boolean(kept?.skipped);
+    state.shown = state.skipped || kept?.drawn?.length === at.length;
+    if (state.skipped) Object.assign(state, undrawn());
+    else if (state.shown) Object.assign(state, { drawn: [...kept.drawn], touched: true });
     update();
     state.fresh = false;
   }
@@ -82,7 +101,8 @@ function render({ model: widget, el }) {
       input.disabled = state.shown;
       input.setAttribute("aria-valuetext", text(state.drawn[i]));
     });
-    show.hidden = state.shown;
+    show.hidden = skip.hidden = state.shown;
+    if (state.shown || state.touched) ask.textContent = "";
     page.root.classList.toggle("is-shown", state.shown);
     page.say(state.shown ? comparison() : drawnInWords());
     if (width) draw();
@@ -93,6 +113,7 @@ function render({ model: widget, el }) {
 
   // The point that was missed most decides the sentence.
   function comparison() {
+    if (state.skipped) return `${allTruths()} ${spec.conclusion}`.trim();
     const miss = state.drawn.map((value, i) => Math.log(truth[i] / value));
     const worst = miss.reduce((best, m, i) => (Math.abs(m) > Math.abs(miss[best]) ? i : best), 0);
     const ratio = Math.exp(Math.abs(miss[worst]));
@@ -103,6 +124,9 @@ function render({ model: widget, el }) {
     const found = `${where(worst)} you drew ${text(state.drawn[worst])}; it is ${text(truth[worst])}`;
     return `On ${found}. ${far}. ${spec.conclusion}`.trim();
   }
+
+  const allTruths = () =>
+    `It is ${truth.map((value, i) => `${text(value)} on ${where(i)}`).join(", ")}.`;
 
   const boxOf = () => ({
     left: 62,
@@ -123,19 +147,22 @@ function render({ model: widget, el }) {
       mine: i ? state.drawn[i - 1] : spec.given,
     }));
     points.sort((a, b) => a.v - b.v);
+    const mine = !state.skipped;
     svg.replaceChildren(
       ...[
         axes(box, across, up),
         state.shown ? revealed(box, across, up) : [],
-        s("path", {
-          class: "dt-drawn",
-          d: pathOf(
-            points.map((p) => across(p.v)),
-            points.map((p) => up(p.mine)),
-          ),
-        }),
+        mine
+          ? s("path", {
+              class: "dt-drawn",
+              d: pathOf(
+                points.map((p) => across(p.v)),
+                points.map((p) => up(p.mine)),
+              ),
+            })
+          : [],
         s("circle", { class: "dt-given", cx: across(start), cy: up(spec.given), r: 6 }),
-        at.map((v, i) => handle(i, across(v), up(state.drawn[i]), box)),
+        mine ? at.map((v, i) => handle(i, across(v), up(state.drawn[i]), box)) : [],
         state.shown ? trueDots(across, up, box) : [],
       ].flat(Infinity),
     );
@@ -160,7 +187,7 @@ function render({ model: widget, el }) {
         pathLength: fresh ? 1 : null,
         d: pathOf(px, spec.curve.map(up)),
       }),
-      at.map((v, i) =>
+      (state.skipped ? [] : at).map((v, i) =>
         s("line", {
           class: "dt-gap",
           x1: across(v),
@@ -263,6 +290,7 @@ function render({ model: widget, el }) {
         if (!passed && Math.abs(place - px) > reach) return;
         const share = passed ? (place - from[0]) / (px - from[0]) : 1;
         state.drawn[i] = neat(up.invert(from[1] + share * (py - from[1])));
+        state.touched = true;
         state.focused = i;
       });
       before = [px, py];

@@ -70,11 +70,11 @@ function render({ model: widget, el }) {
       key.setAttribute("aria-expanded", String(now));
       if (now) opened.resize?.();
     }
-    const kinds = ["dt-line", l.sum ? "dt-sum" : "", l.part ? "dt-part" : ""];
+    const kinds = ["dt-sheet-line", l.sum ? "dt-sum" : "", l.part ? "dt-part" : ""];
     const element = h(
       "div",
       { class: kinds.filter(Boolean).join(" ") },
-      h("div", { class: "dt-line-head" }, key, bar, h("span", { class: "dt-amount" }, change, value)),
+      h("div", { class: "dt-sheet-line-head" }, key, bar, h("span", { class: "dt-amount" }, change, value)),
       note,
       detail,
     );

@@ -51,8 +51,8 @@ def run(
     target)``, a mean over the targets of a micro-batch, applied after the last stage; ``weights``
     of the micro-batches (None: each one's share of the targets, without those that are -100).
     A stage takes and gives one tensor. What it gives has the shape of its input, or that which the
-    stage's ``boundary(inputs of the micro-batch)`` says. Where a stage stands on two ranks, their
-    gradients are added at the end.
+    stage's ``boundary(inputs of the micro-batch)`` says. Where a stage stands on two ranks, or a
+    weight that its ``tied`` names, their gradients are added at the end.
     Returns a `PipelineRun`. Raises PipelineError for rows that are no pipeline, ValueError for
     counts that do not fit. Source: Huang et al. 2019; Qi et al. 2023 for the two parts.
 
@@ -214,14 +214,24 @@ def _shares(targets: list[torch.Tensor]) -> list[float]:
 
 
 def _copies(schedule: PipelineSchedule, stages: Mapping, rank: int) -> list[tuple[list, int]]:
-    """What also stands on another rank: the trained parameters of a stage, and that rank."""
-    pairs = [
-        ([p for p in stages[s].parameters() if p.requires_grad], other)
-        for s in stages
-        for other in range(schedule.p)
-        if other != rank and s in schedule.stages_of(other)
+    """What also stands on another rank: trained parameters, each once, and that rank."""
+    pairs = []
+    for other in range(schedule.p):
+        there = set(schedule.stages_of(other)) if other != rank else set()
+        both = {p: None for s in sorted(stages) for p in _standing(stages[s], s, there)}
+        if both:
+            pairs.append((list(both), other))
+    return pairs
+
+
+def _standing(stage: torch.nn.Module, number: int, there: set[int]) -> list:
+    """The trained parameters of a stage that stand where the stages ``there`` stand."""
+    tied = getattr(stage, "tied", {})
+    return [
+        parameter
+        for name, parameter in stage.named_parameters()
+        if parameter.requires_grad and there & {number, *tied.get(name, ())}
     ]
-    return [(parameters, other) for parameters, other in pairs if parameters]
 
 
 def _set_aside(copies: list) -> dict:
@@ -233,7 +243,7 @@ def _set_aside(copies: list) -> dict:
 
 
 def _add_copies(copies: list, group) -> None:
-    """Where a stage stands on two ranks, both get the sum of their gradients."""
+    """Where a parameter stands on two ranks, both get the sum of their gradients."""
     operations = []
     for parameters, other in copies:
         for parameter in parameters:

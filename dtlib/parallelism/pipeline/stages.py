@@ -12,11 +12,14 @@ class GPTStage(nn.Module):
     """The layers ``first`` to ``last - 1`` of a model, with its embedding before the first layer
     and its norm and head after the last.
 
-    The parameters are the model's own, under the names that they have there.
+    The parameters are the model's own, under the names that they have there. ``tied`` names those
+    that other stages use too, each with the numbers of all stages that do: where these lie on
+    different ranks, `run` adds their gradients.
     """
 
     def __init__(self, model: GPT, first: int, last: int):
         super().__init__()
+        self.tied: dict[str, tuple[int, ...]] = {}
         self.spec = model.spec
         self.blocks = nn.ModuleDict({str(i): model.blocks[i] for i in range(first, last)})
         self.embeds, self.ends = first == 0, last == len(model.blocks)
@@ -46,9 +49,10 @@ def stages_of(model: GPT, n: int, layers: Sequence[int] | None = None) -> list[G
     Equation: f = f_(n-1) ∘ ... ∘ f_0; composition is associative, so it may be cut anywhere.
     Arguments: ``model``; ``n`` stages; ``layers`` of each stage (None: equally many). The stages
     share the model's parameters, so gradients of the stages are gradients of the model.
-    Returns the stages, in order. Raises ValueError for cuts that do not add up, a stage without a
-    layer, and a model whose embedding is also its head: its two uses would lie on different ranks,
-    whose gradients nobody adds. Source: Huang et al. 2019.
+    The embedding of a tied model is also its head: the first stage and the last both have it, and
+    say so in their ``tied``.
+    Returns the stages, in order. Raises ValueError for cuts that do not add up and for a stage
+    without a layer. Source: Huang et al. 2019.
 
     >>> from dtlib.foundations import TransformerSpec
     >>> model = GPT(TransformerSpec("tiny", layers=4, hidden=8, heads=2, vocab=11))
@@ -74,10 +78,9 @@ def stages_of(model: GPT, n: int, layers: Sequence[int] | None = None) -> list[G
             f"layers must be n = {n} numbers of at least 1 that add up to {total}; "
             f"got {list(layers)}"
         )
-    if model.spec.tied and n > 1:
-        raise ValueError(
-            "model must not be tied: its embedding is also its head, the first and the last stage "
-            "would each have a part of its gradient"
-        )
     ends = [sum(layers[: k + 1]) for k in range(n)]
-    return [GPTStage(model, end - count, end) for end, count in zip(ends, layers, strict=True)]
+    stages = [GPTStage(model, end - count, end) for end, count in zip(ends, layers, strict=True)]
+    if model.spec.tied and n > 1:
+        stages[0].tied = {"embedding.weight": (0, n - 1)}
+        stages[-1].tied = {"head.weight": (0, n - 1)}
+    return stages

@@ -1,0 +1,233 @@
+"""The folklore of the chapters: claims that a computation refutes, from `book/folklore/*.toml`.
+
+    python -m book._tools.folklore check      does every claim have what it needs?
+
+A chapter's file has an entry for each claim: `claim`, `answer` (with its numbers), `section` (a
+heading or an exercise of the chapter) and `kind`. `folklore` was said where a reader can look:
+`source` is its key in references.bib and `where` the place in it. A `question` is tempting to
+think, and has neither. `box` is the title of the box in the chapter, where it is not the claim.
+`book._tools.generated` writes the page of all.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from book._tools.layout import ROOT
+from book._tools.prose_numbers import numbers
+from book._tools.sections import Place, PlaceError
+from dtlib.plan import Chapter, chapters
+
+KINDS = ("folklore", "question")
+NEEDED = ("claim", "answer", "section", "kind")
+KNOWN = (*NEEDED, "source", "where", "box")
+BOX = re.compile(
+    r"^(?P<fence>:{3,})\{admonition\} (?P<title>[^\n]*)\n:class: folklore\n"
+    r"(?P<body>.*?)^(?P=fence)$",
+    re.DOTALL | re.MULTILINE,
+)
+CITED = re.compile(r"\{cite(?::\w+)?\}`(?P<keys>[^`]+)`")
+BIB_KEY = re.compile(r"^@\w+\{(?P<key>[^,\s]+),", re.MULTILINE)
+
+HEAD = """# Folklore
+
+Things that are said, printed and repeated about distributed training, and that a computation refutes. Each entry has the claim, the number that is right, and the section that computes it. What is marked *said* has who says it and where; what is marked *tempting* has no source, and nobody is accused: it is tempting to think so, and we did. The numbers on this page are computed like all others: point at one to see its formula.
+
+If you find one of these in a text that you otherwise trust, do not think less of the text. Each of them sounds right, and most were right once, for another machine or under a condition that got lost on the way.
+
+<div class="dt-filter" data-label="Words" data-rows="dt" data-noun="claims" data-groups="chapters"></div>
+"""  # noqa: E501
+
+
+class FolkloreError(ValueError):
+    """An entry that lacks something, or has what its kind may not have."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim and what is right."""
+
+    chapter: Chapter
+    claim: str
+    answer: str
+    section: str
+    kind: str
+    source: str = ""
+    where: str = ""
+    box: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """The name of its place on the page of all."""
+        words = re.findall(r"[a-z0-9]+", self.claim.casefold())
+        return f"folklore-{self.chapter.number}-{'-'.join(words[:7])}"
+
+    @property
+    def place(self) -> Place:
+        """The section that computes it."""
+        return Place.of_chapter(self.chapter.number, self.section)
+
+    def problems(self, keys: set[str]) -> Iterator[str]:
+        """What is wrong with the entry itself."""
+        if self.kind not in KINDS:
+            yield f"kind is {self.kind!r}; allowed are {', '.join(KINDS)}"
+        if self.kind == "folklore" and not (self.source and self.where):
+            yield "folklore needs a source and where it stands in it; without them it is a question"
+        if self.kind == "question" and (self.source or self.where):
+            yield "a question has no source; with one it is folklore"
+        if self.source and self.source not in keys:
+            yield f"source {self.source!r} is not in references.bib"
+        try:
+            self.place.check()
+        except PlaceError as error:
+            yield str(error)
+        yield from (problem for number in numbers(self.answer) if (problem := number.problem()))
+
+
+def read(file: Path, chapter: Chapter) -> list[Entry]:
+    """The entries of a chapter's file.
+
+    Raises FolkloreError for a file that is no TOML and for a field that is missing or unknown.
+    """
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8")).get("entry", [])
+    except tomllib.TOMLDecodeError as error:
+        raise FolkloreError(f"{file.name}: {error}") from error
+    for position, entry in enumerate(found, 1):
+        missing = [field for field in NEEDED if not entry.get(field)]
+        unknown = sorted(entry.keys() - set(KNOWN))
+        if missing or unknown:
+            told = f"lacks {', '.join(missing)}" if missing else f"has unknown {', '.join(unknown)}"
+            raise FolkloreError(f"{file.name}, entry {position}: {told}; known: {', '.join(KNOWN)}")
+    return [Entry(chapter, **entry) for entry in found]
+
+
+def entries(root: Path = ROOT) -> list[Entry]:
+    """All entries, in the order of the chapters."""
+    found = []
+    for chapter in chapters():
+        file = root / "book/folklore" / f"{chapter.file_name}.toml"
+        if file.exists():
+            found += read(file, chapter)
+    return found
+
+
+def bib_keys(root: Path = ROOT) -> set[str]:
+    """Every key of references.bib."""
+    text = (root / "book/references.bib").read_text(encoding="utf-8")
+    return {match["key"] for match in BIB_KEY.finditer(text)}
+
+
+def plain(title: str) -> str:
+    """A title without what a box and an index write differently.
+
+    >>> plain("Folklore: 'half precision halves all.'") == plain("Half precision halves all")
+    True
+    """
+    words = re.sub(r"^[A-Z][\w ]*: (?=')|^Folklore: ", "", title)
+    return " ".join(re.sub(r"['’‘`.]", "", words).casefold().split())
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box of the class `folklore` in a chapter."""
+
+    title: str
+    cited: frozenset[str]
+
+    def problems(self, known: list[Entry]) -> Iterator[str]:
+        """What its chapter's entries and the box do not agree on."""
+        names = plain(self.title)
+        mine = [entry for entry in known if names in (plain(entry.claim), plain(entry.box))]
+        if not mine:
+            yield f"box {self.title!r} has no entry in the chapter's file of book/folklore"
+        for entry in mine:
+            if entry.source and entry.source not in self.cited:
+                yield f"box {self.title!r} does not cite {entry.source!r}, its entry's source"
+
+
+def boxes(page: str) -> list[Box]:
+    """The folklore boxes of a chapter's text."""
+    return [
+        Box(
+            match["title"],
+            frozenset(
+                key.strip()
+                for cited in CITED.finditer(match["body"])
+                for key in cited["keys"].split(",")
+            ),
+        )
+        for match in BOX.finditer(page)
+    ]
+
+
+def problems(root: Path = ROOT) -> list[str]:
+    """Everything that is wrong, each with its chapter and its claim."""
+    try:
+        found = entries(root)
+    except FolkloreError as error:
+        return [str(error)]
+    keys, told = bib_keys(root), []
+    for entry in found:
+        name = f"chapter {entry.chapter.number}, {entry.claim!r}"
+        told += [f"{name}: {problem}" for problem in entry.problems(keys)]
+    anchors = [entry.anchor for entry in found]
+    told += [
+        f"two claims share {name!r}" for name in sorted(set(anchors)) if anchors.count(name) > 1
+    ]
+    known = {chapter.file_name for chapter in chapters()}
+    files = (root / "book/folklore").glob("*.toml")
+    told += [f"{file.name} is no chapter's file" for file in files if file.stem not in known]
+    for chapter in chapters():
+        if not chapter.is_written(root):
+            continue
+        mine = [entry for entry in found if entry.chapter.number == chapter.number]
+        for box in boxes((root / f"{chapter.page}.md").read_text(encoding="utf-8")):
+            told += [f"chapter {chapter.number}: {problem}" for problem in box.problems(mine)]
+    return told
+
+
+def folklore_page(root: Path = ROOT) -> str:
+    """The page of all claims, chapter by chapter."""
+    lines, last = [HEAD.rstrip()], None
+    for entry in entries(root):
+        if entry.chapter != last:
+            lines += [
+                "",
+                f"## {entry.chapter.number} · [{entry.chapter.title}](#{entry.chapter.label})",
+            ]
+            last = entry.chapter
+        lines += ["", *_printed(entry)]
+    return "\n".join(lines) + "\n"
+
+
+def _printed(entry: Entry) -> list[str]:
+    """The claim as a term, and as its definitions what is right and who says it."""
+    link = f'<a class="dt-anchor" id="{entry.anchor}" href="#{entry.anchor}"'
+    anchor = f'{link} aria-label="Link to this claim">#</a>'
+    end = "" if entry.claim.endswith(("?", "!", ".")) else "."
+    said = f" Said in {{cite:t}}`{entry.source}`, {entry.where}." if entry.source else ""
+    kind = "said" if entry.source else "tempting"
+    return [
+        f"*'{entry.claim}{end}'* <span class=\"dt-kind\">{kind}</span> {anchor}",
+        f": {_of_one_line(entry.answer)}{said} {entry.place.link()}.",
+    ]
+
+
+def _of_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def main() -> int:
+    if sys.argv[1:] != ["check"]:
+        raise SystemExit(__doc__)
+    found = problems()
+    print("\n".join(found), file=sys.stderr, end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

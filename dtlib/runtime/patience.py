@@ -1,0 +1,66 @@
+"""A clock for waiting: it tells slow ranks from ranks that hang.
+
+On a busy machine a rank may want to go on and get no processor. A clock on the wall would take that
+for a hang; this one stands still meanwhile.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class Patience:
+    """Seconds since it was made, less those in which the hindered one of some processes waited.
+
+    What counts is the longest wait of one thread for a processor, which Linux records. Where
+    nothing is recorded, it is a clock like any other.
+    """
+
+    def __init__(self, processes: Iterable[int]) -> None:
+        self._processes = list(processes)
+        self._began = time.monotonic()
+        self._waited = self._waits()
+
+    def elapsed(self) -> float:
+        """The seconds so far, in which each of the processes could have gone on."""
+        wall = time.monotonic() - self._began
+        waits = self._waits()
+        longest = max((wait - self._waited.get(at, 0.0) for at, wait in waits.items()), default=0.0)
+        return wall - min(longest, wall)
+
+    def left(self, seconds: float) -> float:
+        """What is left of so many seconds; 0 or less when they are over.
+
+        As long as they are not over on a clock on the wall, nothing needs to be read.
+        """
+        rest = seconds - (time.monotonic() - self._began)
+        return rest if rest > 0 else seconds - self.elapsed()
+
+    def _waits(self) -> dict[str, float]:
+        return {
+            thread: wait
+            for process in self._processes
+            for thread, wait in seconds_without_processor(process).items()
+        }
+
+
+def join_patiently(threads: Iterable[threading.Thread], seconds: float) -> None:
+    """Wait for threads of this process, for so many seconds in which it had a processor."""
+    patience = Patience([os.getpid()])
+    for thread in threads:
+        while thread.is_alive() and (rest := patience.left(seconds)) > 0:
+            thread.join(max(rest, 0.01))
+
+
+def seconds_without_processor(process: int) -> dict[str, float]:
+    """For each thread of a process, the seconds in which it wanted a processor and had none."""
+    waits = {}
+    for file in Path(f"/proc/{process}/task").glob("*/schedstat"):
+        try:
+            _, waiting, _ = file.read_text().split()
+        except (OSError, ValueError):
+            continue  # the thread has ended, or this kernel does not count
+        waits[file.parent.name] = int(waiting) / 1e9
+    return waits

@@ -1,0 +1,102 @@
+"""A finger that begins on a handle moves the handle, up and down too, and not the page."""
+
+import pytest
+from page import opened
+
+from dtlib.collectives import ring_all_reduce_time, tree_all_reduce_time
+from dtlib.explore import Fastest, Sketch, Walls, between
+from dtlib.foundations import catalog
+from dtlib.foundations.units import GB, KB, day, us
+from dtlib.parallelism import data_parallel_step_time
+
+PHONE = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
+SPACE = "<p style='height: 1500px'>A page to scroll.</p>"
+BELOW, STEPS = 90, 12  # pixels that the finger goes down, and in how many steps
+SABOTAGE = ".dt-handle { pointer-events: auto !important }"
+
+
+def fastest():
+    return Fastest(
+        {"ring": ring_all_reduce_time, "tree": tree_all_reduce_time},
+        x={"n": between(1 * KB, 10 * GB, start=1 * GB)},
+        y={"P": between(2, 1024, start=128)},
+        sliders={},
+        fixed={"alpha": 2 * us, "beta": 50 * GB},
+        title="Map",
+    )
+
+
+def walls():
+    H100 = catalog["h100-sxm"]
+    return Walls(
+        params=between(1e8, 1e13, start=5e10),
+        tokens=between(1e9, 1e14, start=1e13),
+        P=between(1, 65536, start=1),
+        mfu=between(0.1, 0.6, start=0.4, step=0.05),
+        gpus={"H100": H100},
+        deadline=90 * day,
+        tokens_per_param=20,
+        batch_tokens=4e6,
+        beta=50 * GB,
+        models={},
+        title="What fits",
+    )
+
+
+def sketch():
+    return Sketch(
+        "touched",
+        data_parallel_step_time,
+        {"P": between(1, 65536, start=1)},
+        at=[64, 4096],
+        fixed={"compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB},
+        title="Draw",
+        y_range=(1e-3, 1e3),
+        labels={"P": "GPUs"},
+    )
+
+
+HANDLES = {fastest: ".dt-handle", walls: ".dt-handle", sketch: ".dt-grab"}
+each_figure = pytest.mark.parametrize("make", HANDLES, ids=lambda make: make.__name__)
+
+
+def drag(browser, folder, make, style="") -> tuple[str, float]:
+    """How a finger's way down from the handle ends, and how far the handle has come with it.
+
+    A page that begins to scroll takes the finger away: the event that ends it is a cancel.
+    """
+    with opened(browser, folder, SPACE, make(), SPACE, **PHONE) as tab:
+        tab.add_style_tag(content=style or "p {}")
+        handle = tab.locator(HANDLES[make]).first
+        handle.evaluate("node => node.scrollIntoView({ block: 'center' })")
+        tab.evaluate("""() => {
+          for (const end of ["pointerup", "pointercancel"])
+            addEventListener(end, () => { globalThis.end ??= end }, true);
+        }""")
+        before = handle.bounding_box()
+        x, y = (before[at] + before[size] / 2 for at, size in (("x", "width"), ("y", "height")))
+        finger = tab.context.new_cdp_session(tab)
+        for step in range(STEPS + 1):
+            points = [{"x": x, "y": y + BELOW * step / STEPS}]
+            kind = "touchMove" if step else "touchStart"
+            finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        end = tab.wait_for_function("globalThis.end").json_value()
+        moved = "(node, y) => node.getBoundingClientRect().y + scrollY - y"
+        page = tab.evaluate("scrollY")
+        return end, handle.evaluate(moved, before["y"] + page)
+
+
+@each_figure
+def test_a_finger_takes_the_handle_along(browser, tmp_path, make):
+    end, moved = drag(browser, tmp_path, make)
+    assert end == "pointerup"
+    assert moved == pytest.approx(BELOW, abs=20)
+
+
+@pytest.mark.parametrize("make", [fastest, walls])
+def test_sabotage_a_handle_that_lies_over_the_grip_loses_the_finger_to_the_page(
+    browser, tmp_path, make
+):
+    end, _ = drag(browser, tmp_path, make, SABOTAGE)
+    assert end == "pointercancel"
