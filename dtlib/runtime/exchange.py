@@ -98,13 +98,14 @@ class Exchange:
 
     def collect(self, seconds: float) -> None:
         """Take answers until all are there, one is a failure, or the time is over."""
-        at_once = time.monotonic() + min(seconds, _SECONDS_AT_ONCE)
-        while self._is_open and (rest := at_once - time.monotonic()) > 0:
+        at_once = min(seconds, _SECONDS_AT_ONCE)
+        began = time.monotonic()
+        while self._is_open and (rest := began + at_once - time.monotonic()) > 0:
             self._take(rest)
         if not self._is_open:
             return
         patience = self._patience()
-        while self._is_open and (rest := patience.left(seconds)) > 0:
+        while self._is_open and (rest := patience.left(seconds - at_once)) > 0:
             self._take(rest)
 
     def settle(self) -> None:

@@ -56,11 +56,16 @@ def join_patiently(threads: Iterable[threading.Thread], seconds: float) -> None:
 
 def seconds_without_processor(process: int) -> dict[str, float]:
     """For each thread of a process, the seconds in which it wanted a processor and had none."""
+    threads = Path(f"/proc/{process}/task")
+    try:
+        names = os.listdir(threads)
+    except OSError:
+        return {}  # the process has ended, or this system has no such files
     waits = {}
-    for file in Path(f"/proc/{process}/task").glob("*/schedstat"):
+    for name in names:
         try:
-            _, waiting, _ = file.read_text().split()
+            _, waiting, _ = (threads / name / "schedstat").read_text().split()
         except (OSError, ValueError):
             continue  # the thread has ended, or this kernel does not count
-        waits[file.parent.name] = int(waiting) / 1e9
+        waits[name] = int(waiting) / 1e9
     return waits
