@@ -1,14 +1,54 @@
 """Every property is tried on the same examples in every run: a failure can be repeated.
 
-With several workers (`--dist loadgroup`), the tests of a file stay on one, which shares what they
-set up, unless a test names its own group.
+`--examples N` tries more of them, `--hypothesis-seed N` others. With several workers
+(`--dist loadgroup`), the tests of a file stay on one, which shares what they set up, unless a
+test names its own group.
 """
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, given, settings
 
-settings.register_profile("book", derandomize=True, deadline=None)
-settings.load_profile("book")
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--examples",
+        type=int,
+        metavar="N",
+        help="random examples of each property (default: few, each suite its own number)",
+    )
+
+
+def pytest_configure(config):
+    wanted = config.getoption("examples")
+    settings.register_profile(
+        "book",
+        deadline=None,
+        derandomize=config.getoption("hypothesis_seed", None) is None,
+        **({} if wanted is None else {"max_examples": wanted}),
+    )
+    settings.load_profile("book")
+
+
+@pytest.fixture(scope="session")
+def examples(pytestconfig):
+    """`examples(strategy, few)`: a list of so many draws, or of as many as `--examples` says.
+
+    For properties whose examples go to the ranks together, since one run judges them all.
+    """
+
+    def draw(strategy, few: int) -> list:
+        drawn = []
+        wanted = pytestconfig.getoption("examples") or few
+
+        @settings(max_examples=wanted, phases=[Phase.generate], database=None)
+        @given(strategy)
+        def keep(example):
+            drawn.append(example)
+
+        keep()
+        return drawn
+
+    return draw
 
 
 @pytest.hookimpl(tryfirst=True)
