@@ -1,6 +1,6 @@
-"""The models that the strategies parallelise, and how two runs of it are compared.
+"""The models that the strategies parallelise, what others must have, and how two runs are compared.
 
-Both need torch, which is imported when one of these names is first asked for.
+Torch is imported when a name that needs it is first asked for.
 """
 
 from dtlib.lazy import on_demand
@@ -8,8 +8,14 @@ from dtlib.lazy import on_demand
 __all__ = [
     "GPT",
     "Block",
+    "DecoderBlock",
+    "DecoderModel",
     "Encoder",
     "EncoderSpec",
+    "ExpertMixture",
+    "HeadedAttention",
+    "MixingAttention",
+    "WidenedFeedForward",
     "encoder_specs",
     "gradients",
     "next_token_loss",
@@ -23,5 +29,13 @@ __getattr__ = on_demand(
         "encoder": ("Encoder", "EncoderSpec", "encoder_specs"),
         "equality": ("gradients", "relative_errors", "worst"),
         "gpt": ("GPT", "Block", "next_token_loss"),
+        "protocols": (
+            "DecoderBlock",
+            "DecoderModel",
+            "ExpertMixture",
+            "HeadedAttention",
+            "MixingAttention",
+            "WidenedFeedForward",
+        ),
     },
 )
