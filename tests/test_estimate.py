@@ -16,6 +16,7 @@ from dtlib.foundations import (
     total,
     training_time,
 )
+from dtlib.foundations.pace import PaceModel, products_time
 from dtlib.foundations.published_runs import (
     SELENE,
     bloom_run,
@@ -42,6 +43,118 @@ def test_with_an_mfu_the_step_is_the_work_over_the_useful_rate():
     matrices = training_time(THIRTY.matmul_params(), 1024 * 4096, 128, 989e12, 0.45)
     assert run["step"] / matrices == pytest.approx(1 + 3 * THIRTY.score_flops(4096) / 6
                                                    / THIRTY.matmul_params())  # fmt: skip
+
+
+# On paper: every line of two runs, by plain arithmetic and the numbers of the book's cluster.
+
+TOKENS = 1024 * 4096
+SCORES = 2 * 4096 * 6400 * 60  # FLOP of a token forward: half of 4 s h in each layer
+RING = 0.8 * 50e9, 2e-6  # bytes/s of one port, at the share that collectives reach; seconds
+
+
+def compared(run, paper):
+    """The lines whose value is not that on paper, with both."""
+    return {name: (run[name], x) for name, x in paper.items() if run[name] != pytest.approx(x)}
+
+
+def split_on_paper():
+    """tp 2, pp 4, dp 16, two sequences at a time, stages of five parts, scores repeated."""
+    port, latency = RING
+    m, layers, params = 1024 / (16 * 2), 60, THIRTY.params() / (2 * 4)
+    rows, inside = 2 * 4096 * 6400 * 2, 0.8 * 450e9
+    products = sum(products_time(THIRTY, 2 * 4096, catalog["h100-sxm"], tp=2)) * m / 4
+    attention = 4 * SCORES * TOKENS / (128 * 989e12 * 0.4)
+    kept = 2 * 4096 * 6400 * (10 + 24 / 2) * layers
+    streams = 8 * THIRTY.activation_bytes(4096, 2, 2) * m / 4 / (3.35e12 * 0.86)
+    gaps = 5e-4 * 3 * 15 * m
+    computing = products + attention + streams + gaps
+    tensor = 4 * 15 * m * (2 * 1e-6 + rows / inside)
+    bubble = 3 / (5 * m) * (computing + tensor)
+    sends = 2 * m * (latency + rows / port)
+    exchange = 30 * latency + 30 / 16 * 2 * params / (4 * port)
+    exposed = exchange - 0.5 * exchange
+    step = computing + tensor + bubble + sends + exposed
+    work = (6 * THIRTY.matmul_params() + 3 * SCORES) * TOKENS
+    return {
+        "rank_params": params, "m": m, "state": 16 * params, "kept": kept,
+        "activations": kept / 4 * (4 * 5 + 3) / 5, "logits": 6 * 2 * 4096 * 32000 / 2,
+        "matrix_work": 6 * THIRTY.matmul_params() * TOKENS, "attention_work": 3 * SCORES * TOKENS,
+        "work": work, "attention_done": 4 * SCORES * TOKENS, "products": products,
+        "attention": attention, "streams": streams, "gaps": gaps, "computing": computing,
+        "layer_output": rows, "stage_output": rows, "tensor": tensor, "busy": computing + tensor,
+        "bubble": bubble, "sends": sends, "gradients": 2 * params, "exchange": exchange,
+        "last_backward": 2 / 3 * computing / m, "exposed": exposed, "step": step,
+        "mfu": work / (step * 128 * 989e12), "speed": TOKENS / step,
+        "run": 600e9 / TOKENS * step, "cost": 600e9 / TOKENS * step * 128 * 2 / 3600,
+    }  # fmt: skip
+
+
+def sharded_on_paper():
+    """128 replicas in stage 3, one sequence at a time, every layer repeated."""
+    port, latency = RING
+    m, params = 8, THIRTY.params()
+    forward, backward = products_time(THIRTY, 4096, catalog["h100-sxm"])
+    one_layer = THIRTY.activation_bytes(4096, 1, 1) / 60
+    products, attention = (2 * forward + backward) * m, 4 * SCORES * TOKENS / (128 * 989e12 * 0.4)
+    streams = 8 * 4 / 3 * 60 * one_layer * m / (3.35e12 * 0.86)
+    gaps = 5e-4 * 4 * 60 * m
+    computing = products + attention + streams + gaps
+    exchange = 3 * m * (60 * 127 * latency + 127 / 128 * 2 * params / (8 * port))
+    exposed = exchange - 0.5 * exchange
+    memory = {
+        "state": 16 * params / 128, "activations": 2 * 4096 * 6400 * 60,
+        "logits": 6 * 4096 * 32000, "at_work": one_layer, "gathered": 2 * 2 * params / 60,
+    }  # fmt: skip
+    return memory | {
+        "memory": sum(memory.values()), "products": products, "attention": attention,
+        "streams": streams, "gaps": gaps, "computing": computing, "exchange": exchange,
+        "exposed": exposed, "step": computing + exposed,
+    }  # fmt: skip
+
+
+COSTS = {"tokens": 600e9, "price": 2 / 3600}
+PAPER = [
+    (SPLIT | COSTS | {"micro_batch": 2, "interleave": 5}, split_on_paper),
+    ({"zero": 3, "recompute": "full"}, sharded_on_paper),
+]
+
+
+@pytest.mark.parametrize(("options", "paper"), PAPER, ids=["split", "sharded"])
+def test_every_line_of_a_run_is_what_it_is_on_paper(options, paper):
+    assert not compared(of(**options), paper())
+
+
+def test_sabotage_on_paper_a_third_more_of_the_gaps_is_seen():
+    pace = PaceModel(idle=5e-4 * 4 / 3)
+    assert {"gaps", "step", "cost"} <= set(compared(of(**PAPER[0][0], pace=pace), split_on_paper()))
+
+
+def test_a_batch_in_tokens_is_the_same_run_as_in_sequences():
+    in_tokens = estimate(THIRTY, SIXTEEN, batch_tokens=1024 * 2048, seq=2048)
+    assert dict(in_tokens) == dict(estimate(THIRTY, SIXTEEN, batch=1024, seq=2048))
+
+
+def test_to_repeat_everything_is_a_fourth_pass_over_streams_and_gaps():
+    run, full = of(), of(recompute="full")
+    assert run["touches"] == PaceModel().touches
+    for line in ("gaps", "streams"):
+        assert full[line] / run[line] == pytest.approx(4 / 3, rel=1e-12)
+
+
+def test_a_group_leaves_its_node_through_the_ports_of_its_members_there():
+    """Of 128 ranks in nodes of eight: how many ports, and how fast with what protocols leave."""
+    links = {tp: of(tp=tp).given["dp_beta"] for tp in (1, 2, 8)}
+    assert {tp: round(link.value / 0.8 / 1e9, 9) for tp, link in links.items()} == {
+        1: 400, 2: 200, 8: 50
+    }  # fmt: skip
+    assert [link.label for link in links.values()] == [
+        f"bandwidth of {name}" for name in ("8 x ib-ndr400", "4 x ib-ndr400", "ib-ndr400")
+    ]
+    ports = Cluster(replace(catalog["dgx-h100"], nics=16), 16)
+    inside = estimate(THIRTY, ports, batch=1024)["dp_beta"]
+    assert inside == pytest.approx(0.8 * 450e9), "never faster than inside a node"
+    one_node = estimate(THIRTY, Cluster(catalog["dgx-h100"], 1), batch=1024)
+    assert one_node.given["dp_alpha"].label == "latency of nvlink4"
 
 
 def test_thirty_billion_on_128_gpus_hold_a_128th_of_16_bytes_each():
@@ -222,6 +335,10 @@ BAD = [
     ({"batch": True}, "batch is True, but must be a whole number"),
     ({"batch": None, "batch_tokens": "4e6"}, "batch_tokens is '4e6', but must be a positive mult"),
     ({"batch": None, "batch_tokens": math.nan}, "batch_tokens is nan, but must be a positive"),
+    ({"efficiency": 0}, "efficiency is 0, but must be a share above 0, to 1"),
+    ({"tokens": 1e12, "price": 0}, "price is 0, but must be a positive number"),
+    ({"interleave": 0, "pp": 4}, "interleave is 0, but must be a whole number"),
+    ({"seq": 0}, "seq is 0, but must be a whole number"),
     ({"mfu": "45 %"}, "mfu is '45 %', but must be a share"),
     ({"overlap": None}, "overlap is None, but must be a share"),
     ({"zero": True}, "zero is True, but must be a stage"),
@@ -256,9 +373,18 @@ def test_heads_must_be_divisible_by_the_ranks_that_share_them():
         estimate(odd, SIXTEEN, batch=1024, tp=4)
 
 
+def test_a_spec_without_context_asks_for_the_length_of_a_sequence():
+    spec = TransformerSpec("open", layers=60, hidden=6400, heads=64, vocab=32000)
+    with pytest.raises(ValueError, match="seq is None, but must be given, as the spec has no cont"):
+        estimate(spec, SIXTEEN, batch=1024)
+    given = estimate(spec, SIXTEEN, batch=1024, seq=4096)
+    assert given["step"] == of()["step"]
+
+
 def test_learned_positions_end_somewhere():
     with pytest.raises(ValueError, match="seq is 4096, but must be at most the model's 1024"):
         estimate(published_models["gpt2"], SIXTEEN, batch=128, seq=4096)
+    assert estimate(published_models["gpt2"], SIXTEEN, batch=128, seq=1024)["seq"] == 1024
 
 
 def test_it_prints_as_tables_with_every_line_its_formula_and_the_largest_part():

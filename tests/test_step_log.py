@@ -1,8 +1,10 @@
 """A log has one schema, in memory and in the file; each departure from it is named."""
 
+import itertools
 import json
 
 import pytest
+import torch
 
 from dtlib.exercises.practice_logs import practice_logs
 from dtlib.step_log import LogError, StepLog, check_record, of_step, read_log, step_timeline
@@ -115,6 +117,121 @@ def test_a_step_becomes_a_timeline():
     assert timeline.ranks == [0, 1]
     assert sum(span.kind == "communication" for span in timeline.of(0)) == 7
     assert timeline.exposed_communication(0) > 0
+
+
+def spans_as_the_records_say(records, timeline):
+    """Whether every span has the name and the seconds of the record that it was made of."""
+    steps = {r["rank"]: r for r in records if (r["op"], r["step"]) == ("step", 1)}
+    for rank, step in steps.items():
+        passes = [s for s in timeline.of(rank) if s.lane == "compute"]
+        middle, end = step["forward_ms"] / 1000, step["bwd_done_ms"] / 1000
+        if [s[2:] for s in passes] != [
+            ("F", 0.0, middle, "forward"),
+            ("B", middle, end, "backward"),
+        ]:
+            return False
+        travels = of_step(records, 1, rank)
+        spans = [s for s in timeline.of(rank) if s.lane == "network"]
+        if [s.name for s in spans] != [str(r.get("bucket", r.get("unit"))) for r in travels]:
+            return False
+        if [s.stop for s in spans] != [r["done_ms"] / 1000 for r in travels]:
+            return False
+        launched = [r["launch_ms"] / 1000 for r in travels]
+        if any(s.start < launch for s, launch in zip(spans, launched, strict=True)):
+            return False
+    return bool(steps)
+
+
+@pytest.mark.parametrize("engine", practice_logs())
+def test_a_span_has_the_name_and_the_seconds_of_its_record(engine):
+    records = practice_logs()[engine]
+    assert spans_as_the_records_say(records, step_timeline(records, step=1))
+
+
+@pytest.mark.parametrize("change", ["forward_ms", "bwd_done_ms", "done_ms", "bucket", "unit"])
+def test_sabotage_a_number_or_a_name_of_another_record_is_seen(change):
+    records = practice_logs()["torch-ddp" if change != "unit" else "zero3"]
+    other = [
+        r | {change: f"{r[change]}9" if change in ("bucket", "unit") else r[change] * 1.001}
+        if change in r
+        else r
+        for r in records
+    ]
+    assert not spans_as_the_records_say(records, step_timeline(other, step=1))
+
+
+def test_collectives_wait_for_one_another_on_the_network_of_their_rank():
+    first = GOOD | {"step": 0, "bucket": 0, "launch_ms": 10, "done_ms": 50}
+    records = [
+        first,
+        first | {"bucket": 1, "launch_ms": 20, "done_ms": 70},
+        first | {"bucket": 2, "launch_ms": 30, "done_ms": 60},
+        first | {"bucket": 0, "rank": 1, "launch_ms": 20, "done_ms": 30},
+        first | {"bucket": 3, "step": 1},
+    ]
+    spans = [(s.rank, s.name, s.start, s.stop) for s in step_timeline(records, step=0).spans]
+    assert sorted(spans) == [
+        (0, "0", 0.010, 0.050),
+        (0, "1", 0.050, 0.070),
+        (0, "2", 0.060, 0.060),
+        (1, "0", 0.020, 0.030),
+    ]
+
+
+def ticking(log):
+    """The log with a clock that ticks a second at every mark."""
+    log.clock.mark = itertools.count(1.0).__next__
+    return log
+
+
+def test_the_milliseconds_of_a_step_count_from_its_beginning():
+    log = ticking(StepLog(0))
+    log.begin()
+    log.forward_done()
+    travel = log.travel("all_reduce", 400, bucket=7)
+    log.gradient_ready()
+    travel.follow(Handle())
+    log.end(0.7)
+    travelled, step = log.records
+    fields = {"bucket": 7, "bytes": 400, "launch_ms": 2000, "done_ms": 4000, "bwd_done_ms": 3000}
+    assert travelled == travelled | {"op": "all_reduce", "rank": 0, "step": 0, **fields}
+    fields = {"loss": 0.7, "forward_ms": 1000, "bwd_done_ms": 3000, "step_ms": 5000}
+    assert step == step | {"op": "step", "rank": 0, "step": 0, **fields}
+
+
+def test_on_the_clock_of_the_machine_a_step_ends_after_its_passes():
+    log = StepLog(0)
+    a_step(log)
+    step = log.records[-1]
+    assert step["step_ms"] >= step["bwd_done_ms"] >= step["forward_ms"] >= 0
+
+
+class Event:
+    """What a GPU's clock marks with: a moment that has come when it was waited for."""
+
+    moments = itertools.count(1.0)
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at, self.came = 500 * next(self.moments), False
+
+    def synchronize(self):
+        self.came = True
+
+    def elapsed_time(self, stop):
+        assert stop.came, "the time of an event that has not come"
+        return stop.at - self.at
+
+
+def test_a_gpu_is_timed_by_events_of_its_stream(monkeypatch):
+    monkeypatch.setattr("torch.cuda.Event", Event)
+    log = StepLog(0, device=torch.device("cuda", 0))
+    a_step(log)
+    step = log.records[-1]
+    assert (step["forward_ms"], step["bwd_done_ms"], step["step_ms"]) == (500, 1000, 2500)
+    assert not StepLog(0, device=torch.device("cpu")).clock.on_gpu
 
 
 def test_a_collective_that_nobody_said_to_be_done_is_named():
