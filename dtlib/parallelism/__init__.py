@@ -79,6 +79,7 @@ _NEEDS_TORCH: dict[str, tuple[str, ...]] = {
         "context_parallel",
     ),
     "lean": ("lean_ring_attention",),
+    "masks": ("Mask", "causal_mask", "document_mask", "document_numbers", "window_mask"),
     "sequence": (
         "all_gather_attention",
         "heads_to_sequence",

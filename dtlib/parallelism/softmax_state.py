@@ -46,10 +46,14 @@ class SoftmaxState(NamedTuple):
         return cls(m, weights.sum(-1), weights @ values)
 
     @classmethod
-    def identity(cls, like: Tensor) -> "SoftmaxState":
-        """The state of no keys, for as many rows as `like` has, and as wide: (..., rows, width)."""
-        zero = torch.zeros_like(like)
-        return cls(torch.full_like(zero[..., 0], -torch.inf), zero[..., 0], zero)
+    def identity(cls, like: Tensor, width: int | None = None) -> "SoftmaxState":
+        """The state of no keys, for as many rows as `like` has: (..., rows, d).
+
+        `width` is that of a value; without it, that of `like`.
+        """
+        width = like.shape[-1] if width is None else width
+        zero = like.new_zeros(*like.shape[:-1], width)
+        return cls(torch.full_like(like[..., 0], -torch.inf), torch.zeros_like(like[..., 0]), zero)
 
     def merge(self, other: "SoftmaxState", exp: Callable = torch.exp) -> "SoftmaxState":
         """Both sets of keys: bring the two to one unit, then add.
