@@ -32,7 +32,7 @@ def show_formulas(app: Sphinx, doctree: nodes.document) -> None:
         try:
             expression = Expression(source)
             says = ":" if expression.is_comparison else " ="
-            formula = f"{expression.readable()}{says} {shown_in_full(text, source)}"
+            formula = f"{expression.readable()}{says} {shown_in_full(text, expression)}"
         except ValueError as error:
             logger.warning("number %r: %s", text, error, location=element)
             continue

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from book._tools.entries import tell
 from book._tools.expressions import all_formulas
 from book._tools.layout import ROOT, line_of, pages, write_if_new
 from dtlib.foundations.formula import Formula
@@ -92,9 +93,7 @@ def main() -> int:
             if fill(page, known):
                 print(f"{page.name}: equations written anew")
         return 0
-    found = [problem for page in files for problem in check(page, known)]
-    print("\n".join(found), file=sys.stderr, end="\n" if found else "")
-    return 1 if found else 0
+    return tell([problem for page in files for problem in check(page, known)])
 
 
 if __name__ == "__main__":

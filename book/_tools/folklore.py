@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from book._tools.entries import anchor_link, fields_problem, repeated, tell
 from book._tools.layout import ROOT
 from book._tools.prose_numbers import numbers
 from book._tools.sections import Place, PlaceError
@@ -97,11 +98,8 @@ def read(file: Path, chapter: Chapter) -> list[Entry]:
     except tomllib.TOMLDecodeError as error:
         raise FolkloreError(f"{file.name}: {error}") from error
     for position, entry in enumerate(found, 1):
-        missing = [field for field in NEEDED if not entry.get(field)]
-        unknown = sorted(entry.keys() - set(KNOWN))
-        if missing or unknown:
-            told = f"lacks {', '.join(missing)}" if missing else f"has unknown {', '.join(unknown)}"
-            raise FolkloreError(f"{file.name}, entry {position}: {told}; known: {', '.join(KNOWN)}")
+        if problem := fields_problem(entry, NEEDED, KNOWN):
+            raise FolkloreError(f"{file.name}, entry {position}: {problem}")
     return [Entry(chapter, **entry) for entry in found]
 
 
@@ -174,10 +172,7 @@ def problems(root: Path = ROOT) -> list[str]:
     for entry in found:
         name = f"chapter {entry.chapter.number}, {entry.claim!r}"
         told += [f"{name}: {problem}" for problem in entry.problems(keys)]
-    anchors = [entry.anchor for entry in found]
-    told += [
-        f"two claims share {name!r}" for name in sorted(set(anchors)) if anchors.count(name) > 1
-    ]
+    told += [f"two claims share {name!r}" for name in repeated([one.anchor for one in found])]
     known = {chapter.file_name for chapter in chapters()}
     files = (root / "book/folklore").glob("*.toml")
     told += [f"{file.name} is no chapter's file" for file in files if file.stem not in known]
@@ -206,11 +201,10 @@ def folklore_page(root: Path = ROOT) -> str:
 
 def _printed(entry: Entry) -> list[str]:
     """The claim as a term, and as its definitions what is right and who says it."""
-    link = f'<a class="dt-anchor" id="{entry.anchor}" href="#{entry.anchor}"'
-    anchor = f'{link} aria-label="Link to this claim">#</a>'
     end = "" if entry.claim.endswith(("?", "!", ".")) else "."
     said = f" Said in {{cite:t}}`{entry.source}`, {entry.where}." if entry.source else ""
     kind = "said" if entry.source else "tempting"
+    anchor = anchor_link(entry.anchor, "claim")
     return [
         f"*'{entry.claim}{end}'* <span class=\"dt-kind\">{kind}</span> {anchor}",
         f": {_of_one_line(entry.answer)}{said} {entry.place.link()}.",
@@ -224,9 +218,7 @@ def _of_one_line(text: str) -> str:
 def main() -> int:
     if sys.argv[1:] != ["check"]:
         raise SystemExit(__doc__)
-    found = problems()
-    print("\n".join(found), file=sys.stderr, end="\n" if found else "")
-    return 1 if found else 0
+    return tell(problems())
 
 
 if __name__ == "__main__":

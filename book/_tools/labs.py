@@ -21,7 +21,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from book._tools import notebooks
-from book._tools.layout import ROOT, public_address, write_if_new
+from book._tools.layout import lab_sources, public_address, write_if_new
 
 STUBS = {"code": "# YOUR CODE HERE\nraise NotImplementedError()", "markdown": "YOUR ANSWER HERE"}
 SOLUTION = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -30,11 +30,6 @@ HIDDEN = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 
 class LabError(ValueError):
     """A lab source whose markers do not fit together."""
-
-
-def lab_sources(root: Path = ROOT) -> list[Path]:
-    """The source of every lab: the text notebook that is called as its folder."""
-    return [f for f in sorted(root.glob("labs/*/*/*.md")) if f.stem == f.parent.name]
 
 
 def released_file(source: Path) -> Path:

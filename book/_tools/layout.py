@@ -23,6 +23,11 @@ def pages(root: Path = ROOT) -> list[Path]:
     return sorted([*root.glob("chapters/*/*.md"), *root.glob("book/*.md")])
 
 
+def lab_sources(root: Path = ROOT) -> list[Path]:
+    """The source of every lab: the text notebook that is called as its folder."""
+    return [f for f in sorted(root.glob("labs/*/*/*.md")) if f.stem == f.parent.name]
+
+
 def public_address(root: Path = ROOT) -> str:
     """The address of the repository, the one setting `repository.url` in _config.yml, or ''."""
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ import re
 import sys
 from pathlib import Path
 
+from book._tools.entries import tell
 from book._tools.layout import ROOT
 
 FEWEST, MOST = 3000, 4500
@@ -59,9 +60,7 @@ def main() -> int:
         for file in files:
             print(f"{words_read(file.read_text(encoding='utf-8')):6,}  {file.stem}")
         return 0
-    found = problems(files)
-    print("\n".join(found), file=sys.stderr, end="\n" if found else "")
-    return 1 if found else 0
+    return tell(problems(files))
 
 
 if __name__ == "__main__":

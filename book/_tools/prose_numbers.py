@@ -14,8 +14,10 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from book._tools.entries import tell
 from book._tools.expressions import Expression, ExpressionError
 from book._tools.layout import ROOT, line_of, pages, write_if_new
 from book._tools.number_words import spelled_out
@@ -39,22 +41,32 @@ class Number:
     source: str
     text: str
 
+    @cached_property
+    def expression(self) -> Expression:
+        """The expression; raises ExpressionError for one that a number may not use."""
+        return Expression(self.source)
+
     @property
     def expected(self) -> str:
         """What the text must be: the expression's value, with the text's own digits and unit."""
-        return printed_like(self.text, Expression(self.source))
+        return printed_like(self.text, self.expression)
+
+    @property
+    def is_in_words(self) -> bool:
+        """Whether the text has no digits to write anew: only a person can change its words."""
+        has_words = bool(self.text) and not re.search(r"\d", self.text)
+        return self.expression.is_comparison or has_words
 
     def problem(self) -> str:
         """What is wrong with the number, or ''."""
         try:
-            expression = Expression(self.source)
-            value = expression.value
-            if expression.is_comparison:
+            value = self.expression.value
+            if self.expression.is_comparison:
                 return "" if value else f"{self.text!r} does not hold: {self.source}"
             quantity = spelled_out(self.text) or parse_quantity(self.text)
         except ValueError as error:
             return f"{self.text!r}: {error}"
-        formula = expression.formula
+        formula = self.expression.formula
         if formula is not None and formula.unit != quantity.unit:
             told = f"in {quantity.unit!r}" if quantity.unit else "without a unit"
             return f"{self.text!r} is {told}, but {formula.name} is in {formula.unit!r}"
@@ -98,23 +110,17 @@ def printed_like(text: str, expression: Expression) -> str:
     return shown.replace("-", "−") + match["rest"]
 
 
-def is_in_words(number: Number) -> bool:
-    """Whether the text has no digits to write anew: only a person can change its words."""
-    comparison = Expression(number.source).is_comparison
-    return comparison or (bool(number.text) and not re.search(r"\d", number.text))
-
-
-def shown_in_full(text: str, source: str) -> str:
+def shown_in_full(text: str, expression: Expression) -> str:
     """The value of an expression in the unit of its printed text, with at least four digits.
 
-    >>> shown_in_full("256 MB", "2**28")
+    >>> shown_in_full("256 MB", Expression("2**28"))
     '268.4 MB'
     """
-    if Expression(source).is_comparison:
+    if expression.is_comparison:
         return "holds"
     match = NUMBER.fullmatch(text.strip())
     unit = match["rest"].strip() if match else ""
-    return format_quantity(Expression(source).value, unit, digits=4)
+    return format_quantity(expression.value, unit, digits=4)
 
 
 def check(page: Path) -> list[str]:
@@ -137,7 +143,7 @@ def fill(page: Path) -> bool:
     new = text
     for number in reversed(list(numbers(text))):
         try:
-            keep = not number.problem() or is_in_words(number)
+            keep = not number.problem() or number.is_in_words
             shown = number.text if keep else number.expected
         except ValueError as error:
             line = line_of(text, number.position)
@@ -162,9 +168,7 @@ def main() -> int:
             if fill(page):
                 print(f"{_name(page)}: numbers written anew")
         return 0
-    found = [problem for page in files for problem in check(page)]
-    print("\n".join(found), file=sys.stderr, end="\n" if found else "")
-    return 1 if found else 0
+    return tell([problem for page in files for problem in check(page)])
 
 
 if __name__ == "__main__":

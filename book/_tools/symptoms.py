@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from book._tools.entries import anchor_link, fields_problem, repeated, tell
 from book._tools.layout import ROOT
 from book._tools.prose_numbers import numbers
 from book._tools.sections import Place, PlaceError
@@ -95,11 +96,8 @@ def groups(root: Path = ROOT) -> list[Group]:
 
 
 def _row(row: dict) -> Row:
-    missing = [field for field in (*FIELDS, "slug") if not row.get(field)]
-    unknown = sorted(row.keys() - set(KNOWN))
-    if missing or unknown:
-        told = f"lacks {', '.join(missing)}" if missing else f"has unknown {', '.join(unknown)}"
-        raise SymptomError(f"row {row.get('slug') or row.get('sees')!r}: {told}")
+    if problem := fields_problem(row, (*FIELDS, "slug"), KNOWN):
+        raise SymptomError(f"row {row.get('slug') or row.get('sees')!r}: {problem}")
     return Row(**row | {"suspects": tuple(row["suspects"]), "why": tuple(row["why"])})
 
 
@@ -110,8 +108,7 @@ def problems(root: Path = ROOT) -> list[str]:
     except (SymptomError, tomllib.TOMLDecodeError) as error:
         return [f"symptoms.toml: {error}"]
     rows = [row for group in found for row in group.rows]
-    slugs = [row.slug for row in rows]
-    told = [f"two rows are {slug!r}" for slug in sorted(set(slugs)) if slugs.count(slug) > 1]
+    told = [f"two rows are {slug!r}" for slug in repeated([row.slug for row in rows])]
     return told + [f"{row.slug}: {problem}" for row in rows for problem in row.problems(root)]
 
 
@@ -131,8 +128,7 @@ def symptoms_page(root: Path = ROOT) -> str:
 
 
 def _printed(row: Row, root: Path) -> str:
-    link = f'<a class="dt-anchor" id="{row.anchor}" href="#{row.anchor}"'
-    anchor = f'{link} aria-label="Link to this symptom">#</a>'
+    anchor = anchor_link(row.anchor, "symptom")
     checked = f' <span class="dt-checked">{row.checked}</span>' if row.checked else ""
     suspects = " ".join(f'<span class="dt-suspect">{suspect}</span>' for suspect in row.suspects)
     why = "; ".join(Place.read(place, root).link() for place in row.why)
@@ -148,9 +144,7 @@ def _cell(text: str) -> str:
 def main() -> int:
     if sys.argv[1:] != ["check"]:
         raise SystemExit(__doc__)
-    found = problems()
-    print("\n".join(found), file=sys.stderr, end="\n" if found else "")
-    return 1 if found else 0
+    return tell(problems())
 
 
 if __name__ == "__main__":

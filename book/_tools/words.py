@@ -34,8 +34,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from book._tools.entries import tell
 from book._tools.expressions import Expression
-from book._tools.layout import ROOT, line_of, pages
+from book._tools.layout import ROOT, lab_sources, line_of, pages
 from book._tools.number_words import CARDINALS, LARGE
 
 _COUNT = "|".join([*CARDINALS, *LARGE])
@@ -218,8 +219,8 @@ def common_words(root: Path) -> list[str]:
 
 def sources(root: Path = ROOT) -> list[Path]:
     """Every page of the site and every lab, but for those that repeat sentences of the library."""
-    labs = [file for file in sorted(root.glob("labs/*/*/*.md")) if file.stem == file.parent.name]
-    return [page for page in pages(root) if page.name not in REPEATED] + labs
+    read = [page for page in pages(root) if page.name not in REPEATED]
+    return read + lab_sources(root)
 
 
 def main() -> int:
@@ -229,10 +230,9 @@ def main() -> int:
     arguments = parser.parse_args()
     files = [file.resolve() for file in arguments.files] or sources()
     problems = [problem for page in files for problem in check(page)]
-    print("\n".join(problems), file=sys.stderr, end="\n" if problems else "")
     if problems:
-        print(f"{len(problems)} words about numbers to bind", file=sys.stderr)
-    return 1 if problems else 0
+        problems.append(f"{len(problems)} words about numbers to bind")
+    return tell(problems)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ import pytest
 
 from book._tools import labs, notebooks
 from book._tools.checks import STEPS
-from book._tools.layout import ROOT
+from book._tools.layout import ROOT, lab_sources
 
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-SOURCES = labs.lab_sources()
+SOURCES = lab_sources()
 each_lab = pytest.mark.parametrize("source", SOURCES, ids=lambda s: s.stem)
 
 

@@ -35,13 +35,13 @@ NUMBERS = {name: number for number, name in enumerate(CELLS, start=1)}
 
 
 def shown(cell):
-    """What a reader sees below a cell, without colours."""
+    """What a reader sees below a cell, without colours, in however many pieces it comes."""
     texts = []
     for output in cell.outputs:
         assert output.output_type in ("stream", "error")
-        text = output.text if output.output_type == "stream" else "\n".join(output.traceback)
-        texts.append(re.sub(r"\x1b\[[0-9;]*m", "", text).rstrip("\n"))
-    return "\n".join(texts)
+        is_printed = output.output_type == "stream"
+        texts.append(output.text if is_printed else "\n".join(output.traceback) + "\n")
+    return re.sub(r"\x1b\[[0-9;]*m", "", "".join(texts)).rstrip("\n")
 
 
 async def execute():
