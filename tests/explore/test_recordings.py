@@ -73,6 +73,65 @@ def test_what_would_lose_information_is_refused(samples, about, said):
         recordings.save("wrong", samples, **about)
 
 
+@pytest.mark.parametrize(
+    ("cpuinfo", "processor"),
+    [
+        ("processor : 0\nmodel name\t: EPYC 9654: 96 cores\n", "EPYC 9654: 96 cores"),
+        ("model name : A\nflags : x\nmodel name : B\n", "A"),
+        ("BogoMIPS : 50\n", "arm"),
+        (None, "arm"),
+    ],
+)
+def test_the_processor_is_the_first_that_the_machine_names(folder, monkeypatch, cpuinfo, processor):
+    """A machine may have one processor, several, or none that says its model."""
+    file = folder / "cpuinfo"
+    if cpuinfo is not None:
+        file.write_text(cpuinfo)
+    monkeypatch.setattr(recordings, "Path", lambda name: file)
+    monkeypatch.setattr(recordings.platform, "processor", lambda: "arm")
+    assert recordings.machine()["processor"] == processor
+
+
+def test_spread_is_that_of_numpy_and_of_one_sample_the_sample():
+    values = [0.9, 0.1, 0.4, 0.7, 0.2, 0.8, 0.3]
+    found = recordings.save("spread", {"many": values, "one": [0.5]})
+    low, middle, high = np.percentile(values, [10, 50, 90])
+    expected = {"count": 7, "median": middle, "low": low, "high": high}
+    assert found.spread["many"] == pytest.approx(expected)
+    assert found.spread["one"] == {"count": 1, "median": 0.5, "low": 0.5, "high": 0.5}
+    assert found.interval("one") == (0.5, 0.5) and found.values("many") == values
+
+
+def test_what_was_recorded_is_shown_in_one_line(monkeypatch):
+    monkeypatch.setattr(recordings, "machine", lambda: {"processor": "EPYC", "cores": 3})
+    monkeypatch.setattr(recordings, "versions", lambda: {"python": "3.11.7", "torch": "2.13.0"})
+    found = recordings.save("shown", {"a": [1.0]})
+    assert repr(found) == (
+        f"Recording('shown': EPYC, 3 cores, {found.date}, python 3.11.7, torch 2.13.0)"
+    )
+
+
+def test_versions_are_of_what_is_installed_without_the_build(monkeypatch):
+    def version(library):
+        if library != "torch":
+            raise recordings.metadata.PackageNotFoundError(library)
+        return "2.13.0+cpu"
+
+    monkeypatch.setattr(recordings.metadata, "version", version)
+    python = recordings.platform.python_version()
+    assert recordings.versions() == {"python": python, "torch": "2.13.0"}
+
+
+def test_recordings_are_listed_by_name(folder):
+    assert recordings.available() == []
+    with pytest.raises(FileNotFoundError, match="no recording 'a'; recordings: none yet"):
+        recordings.load("a")
+    for name in ("b", "a"):
+        recordings.save(name, {"x": [1.0]})
+    (folder / "other.txt").write_text("")
+    assert recordings.available() == ["a", "b"]
+
+
 # A file that is there already.
 
 LONG = "new " * 1000

@@ -139,6 +139,33 @@ def test_numbers_are_filled_in_with_their_units():
     assert huge.substituted(n=1024, P=3 * 10**20) == r"1.024\,\text{KB} \cdot 3 \cdot 10^{20}"
 
 
+@pytest.mark.parametrize(
+    ("value", "squared"),
+    [
+        (2e6, r"(2\,\text{MB})^{2}"),
+        (1, r"(1\,\text{B})^{2}"),
+        (-2e6, r"(-2\,\text{MB})^{2}"),
+    ],
+)
+def test_a_quantity_is_raised_to_a_power_with_its_unit(value, squared):
+    square = define("return n ** 2", "n", "square")
+    assert square.substituted(n=value) == squared
+
+
+@pytest.mark.parametrize(
+    ("value", "squared"),
+    [(8, "8^{2}"), (3 * 10**20, r"(3 \cdot 10^{20})^{2}"), (12345, "12{,}345^{2}")],
+)
+def test_a_count_needs_brackets_only_where_it_is_a_product(value, squared):
+    square = define("return P ** 2", "P", "square")
+    assert square.substituted(P=value) == squared
+
+
+def test_only_single_numbers_are_written_into_an_equation():
+    with pytest.raises(FormulaError, match=r"value \[1, 2\]: only single numbers can be written"):
+        message_time.substituted(n=[1, 2])
+
+
 def test_a_fixed_parameter_leaves_the_javascript():
     chosen = define("return where(P > 2, n, alpha)", "n, P, alpha", "chosen_time")
     assert chosen.js(n=1, alpha=0) == "((P > 2) ? ( 1 ) : ( 0 ))"

@@ -5,6 +5,16 @@ import torch
 from reference_transformer import Layer, Norm, count
 
 from dtlib.foundations import dense_params, published_models
+from dtlib.foundations.published_runs import (
+    JEAN_ZAY,
+    SELENE,
+    PublishedRun,
+    bloom_run,
+    sharded_runs,
+    weak_scaling_runs,
+)
+
+RUNS = (*weak_scaling_runs, *sharded_runs, bloom_run)
 
 # safetensors.total of the Hugging Face model pages, and transformers' own count for gpt2
 EXACT = {
@@ -98,3 +108,54 @@ def test_the_dense_formula_is_175_billion_for_gpt_3():
 def test_an_unknown_model_is_refused_with_the_known_names():
     with pytest.raises(KeyError, match="no model 'gpt-5' among the published ones; known: gpt2"):
         published_models["gpt-5"]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.name} on {run.ranks}")
+def test_a_published_run_has_the_nodes_of_its_ranks_and_divides_them(run):
+    options = run.options
+    assert run.cluster.nodes * run.node.gpus == run.ranks == run.cluster.ranks
+    assert run.cluster.node is run.node
+    replica = options.get("tp", 1) * options.get("pp", 1)
+    assert run.ranks % replica == 0
+    assert options["batch"] % (run.ranks // replica * options["micro_batch"]) == 0
+    stages = options.get("pp", 1) * options.get("interleave", 1)
+    assert run.spec.layers % stages == 0
+    assert run.source and options["seq"] == 2048
+
+
+def paper_seconds(layers, hidden, vocab, batch, ranks, teraflops) -> float:
+    """Narayanan et al. 2021, equation (3), over the rate of all ranks."""
+    work = 96 * batch * 2048 * layers * hidden**2
+    work *= 1 + 2048 / (6 * hidden) + vocab / (16 * layers * hidden)
+    return work / (ranks * teraflops * 1e12)
+
+
+def test_a_published_step_is_the_work_of_its_equation_at_the_published_rate():
+    first, *_, largest = weak_scaling_runs
+    sharded, other = sharded_runs[2], sharded_runs[-1]
+    assert first.seconds == pytest.approx(paper_seconds(24, 2304, 51200, 512, 32, 137))
+    assert largest.seconds == pytest.approx(paper_seconds(128, 25600, 51200, 3072, 3072, 163))
+    assert sharded.seconds == pytest.approx(paper_seconds(96, 12288, 51200, 1536, 1536, 44))
+    assert other.seconds == pytest.approx(paper_seconds(105, 20480, 51200, 2240, 2240, 48))
+    assert bloom_run.seconds == pytest.approx(paper_seconds(70, 14336, 250880, 2048, 384, 149.1))
+
+
+def test_the_baseline_of_a_published_run_is_its_share_of_the_peak_and_its_bubble():
+    """145.6 B on 1536 GPUs: 24 replicas of 8 stages, 48 micro-batches, two stages of a rank."""
+    run = weak_scaling_runs[6]
+    busy = run.flops / (1536 * 312e12 * 0.5)
+    assert run.baseline(0.5) == pytest.approx(busy * (1 + 7 / (2 * 48)))
+    sharded = sharded_runs[0]
+    assert sharded.baseline(0.5) == pytest.approx(sharded.flops / (384 * 312e12 * 0.5))
+
+
+def test_the_clusters_of_the_published_runs_have_their_published_ports():
+    assert (SELENE.nics * SELENE.nic.beta, SELENE.gpus) == (8 * 25e9, 8)
+    assert (JEAN_ZAY.nics * JEAN_ZAY.nic.beta, JEAN_ZAY.gpus) == (4 * 12.5e9, 8)
+
+
+def test_sabotage_a_run_on_other_nodes_than_its_ranks_fill_is_seen(monkeypatch):
+    run = weak_scaling_runs[0]
+    monkeypatch.setattr(PublishedRun, "cluster", None)
+    with pytest.raises(AttributeError):
+        test_a_published_run_has_the_nodes_of_its_ranks_and_divides_them(run)

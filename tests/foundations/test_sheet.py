@@ -8,6 +8,8 @@ import sympy as sp
 from dtlib.foundations import message_time, training_flops, training_time
 from dtlib.foundations.notation import NOTATION
 from dtlib.foundations.sheet import Given, Sheet, SheetError, UnitError, line, readable, total
+from dtlib.foundations.sheet_table import sheet_tables
+from dtlib.foundations.units import format_quantity
 
 RUN = {"params": 30e9, "tokens": 4e6, "P": 128, "peak": 989e12, "mfu": 0.45}
 LINK = {"n": 1e6, "alpha": 3e-6, "beta": 50e9}
@@ -132,3 +134,104 @@ def test_large_counts_are_read_in_words():
     assert [readable(x) for x in (999, 1e6, 2.5e9, 15e12)] == [
         "999", "1 million", "2.5 billion", "15 trillion"
     ]  # fmt: skip
+
+
+# What is shown.
+
+LINKED = {"first": Given(1e6, "B"), "second": Given(3e6, "B"), "alpha": 0, "beta": 1e9}
+
+
+def two_messages(deadline: float = 0) -> Sheet:
+    """1 MB and 3 MB over one link of 1 GB/s, and their sum, within a time if one is given."""
+    lines = {name: line(message_time, n=name, label=f"the {name}") for name in ("first", "second")}
+    lines = {f"{name}_time": entry for name, entry in lines.items()}
+    both = total(*lines, label="both messages", within="deadline" if deadline else "")
+    return Sheet(LINKED | {"deadline": Given(deadline, "s")}, lines | {"both": both})
+
+
+SHOWN = (
+    ("the first", "1 ms", "25 % of both messages", "message_time(n=first, alpha, beta)"),
+    (
+        *("the second", "3 ms", "75 % of both messages, the largest"),
+        "message_time(n=second, alpha, beta)",
+    ),
+    ("both messages", "4 ms", "", "first_time + second_time"),
+)
+
+
+def test_a_table_names_each_line_with_its_value_its_share_and_its_origin():
+    (table,) = sheet_tables(two_messages())
+    equation = f"${message_time.equation}$"
+    assert table.columns == ("line", "value", "part of", "from", "equation")
+    assert tuple(row[:-1] for row in table.rows) == SHOWN
+    assert [row[-1] for row in table.rows] == [equation, equation, "the first + the second"]
+    page = table._repr_markdown_()
+    assert "**75 % of both messages**" in page and "the largest" not in page
+    assert "3\u00a0ms" in page and "n=second" not in page and equation in page
+    assert "| line | value | part of | equation |" in page
+
+
+def test_sabotage_a_share_that_is_a_product_is_seen(monkeypatch):
+    def product(share, unit, digits):
+        return format_quantity(share * 4e-3**2, unit, digits)
+
+    monkeypatch.setattr("dtlib.foundations.sheet_table.format_quantity", product)
+    assert tuple(row[:-1] for row in sheet_tables(two_messages())[0].rows) != SHOWN
+
+
+@pytest.mark.parametrize(("limit", "says"), [(5e-3, "within 5 ms"), (4e-3, "within 4 ms"),
+                                             (3e-3, "too much for 3 ms")])  # fmt: skip
+def test_a_table_says_whether_a_line_stays_within_its_limit(limit, says):
+    assert sheet_tables(two_messages(limit))[0].rows[2][2] == says
+
+
+def test_a_group_of_a_table_has_its_title_and_only_its_lines():
+    tables = sheet_tables(two_messages(), {"one": ["first_time"], "none": [], "sum": ["both"]})
+    assert [(table.title, [row[0] for row in table.rows]) for table in tables] == [
+        ("one", ["the first"]),
+        ("sum", ["both messages"]),
+    ]
+    assert tables[1].columns == ("line", "value", "from", "equation"), "no share, no column"
+    assert [table.title for table in sheet_tables(two_messages())] == ["Sheet"]
+
+
+def test_a_sheet_is_a_mapping_of_every_name_to_its_value():
+    sheet = chain()
+    assert list(sheet) == [*RUN, *LINK, "compute_time", "wire", "sum"]
+    assert len(sheet) == len(list(sheet)) == 11
+    assert dict(sheet) == sheet.values_at()
+    with pytest.raises(KeyError, match=r"no 'speed' in this sheet; there are n, alpha, beta, T"):
+        Sheet(LINK, {"T": message_time})["speed"]
+
+
+def test_a_name_has_words_and_a_unit():
+    sheet = Sheet(
+        {"n": 1e6, "alpha": Given(1e-6, "s", "latency of a port"), "my_rate": Given(1e9, "B/s")},
+        {"time": line(message_time, beta="my_rate"), "twice": total("time", "time", label="both")},
+    )
+    words = {name: (sheet.label(name), sheet.unit(name)) for name in sheet}
+    assert words == {
+        "n": (NOTATION["n"].meaning.split(",")[0], "B"),
+        "alpha": ("latency of a port", "s"),
+        "my_rate": ("my rate", "B/s"),
+        "time": ("time", "s"),
+        "twice": ("both", "s"),
+    }
+
+
+def test_an_interval_holds_the_share_that_was_asked_for():
+    """An input that is off by a factor of 2 with probability 0.5: half of the draws lie within."""
+    sheet = Sheet(RUN, {"step": training_time})
+    low, high = sheet.interval("step", {"mfu": 2}, share=0.5, draws=200_000)
+    assert high / sheet["step"] == pytest.approx(2, rel=0.02)
+    assert sheet["step"] / low == pytest.approx(2, rel=0.02)
+    assert sheet.interval("step", {"mfu": 1}) == pytest.approx((sheet["step"],) * 2, rel=1e-12)
+    other = sheet.interval("step", {"mfu": 2}, share=0.5, seed=1)
+    assert other != sheet.interval("step", {"mfu": 2}, share=0.5, seed=0)
+
+
+def test_exponents_come_with_the_largest_first_whatever_their_sign():
+    exponents = Sheet(RUN | {"mfu": 0.45}, {"step": training_time}).exponents("step")
+    assert list(exponents) == [*RUN]
+    strong = chain().exponents("sum")
+    assert sorted(strong.values(), key=abs, reverse=True) == pytest.approx([*strong.values()])

@@ -27,7 +27,7 @@ from dtlib.foundations import (
     parse_quantity,
     us,
 )
-from dtlib.foundations.units import BASE_UNITS, TFLOP
+from dtlib.foundations.units import _LADDERS, _UNITS, BASE_UNITS, TFLOP
 
 
 def test_constants_multiply_into_base_units():
@@ -84,6 +84,85 @@ def test_a_sentence_is_read(text, value, unit, half_step):
     assert quantity.unit == unit
     assert quantity.value == pytest.approx(value, rel=1e-15)
     assert quantity.half_step == pytest.approx(half_step, rel=1e-12)
+
+
+# Every unit, by every name that it is read by, on the line of its base unit. A name after the
+# first of a group is another spelling of it.
+SIZES = """
+B       B byte bytes 1 | KB kB 1e3 | MB 1e6 | GB 1e9 | TB 1e12 | PB 1e15 | EB 1e18
+B       KiB 1024 | MiB 1048576 | GiB 1073741824 | TiB 1099511627776 | PiB 1125899906842624
+B/s     B/s bytes/s 1 | KB/s kB/s 1e3 | MB/s 1e6 | GB/s 1e9 | TB/s 1e12 | PB/s 1e15 | EB/s 1e18
+B/s     KiB/s 1024 | MiB/s 1048576 | GiB/s 1073741824 | TiB/s 1099511627776
+B/s     PiB/s 1125899906842624 | b/s bit/s 0.125 | Kb/s Kbit/s 125 | Mb/s Mbit/s 125e3
+B/s     Gb/s Gbit/s 125e6 | Tb/s Tbit/s 125e9 | Pb/s Pbit/s 125e12 | Eb/s Ebit/s 125e15
+s       ps 1e-12 | ns 1e-9 | us µs μs microseconds 1e-6 | ms milliseconds 1e-3
+s       s second seconds 1 | min minute minutes 60 | h hour hours GPU-hours 3600
+s       d day days 86400 | years year 31557600
+s/B     ps/B 1e-12 | ns/B 1e-9 | us/B 1e-6 | s/B 1
+FLOP    FLOP FLOPs 1 | KFLOP 1e3 | MFLOP 1e6 | GFLOP 1e9 | TFLOP 1e12 | PFLOP 1e15 | EFLOP 1e18
+FLOP    ZFLOP 1e21 | YFLOP 1e24
+FLOP/s  FLOP/s 1 | KFLOP/s 1e3 | MFLOP/s 1e6 | GFLOP/s 1e9 | TFLOP/s 1e12 | PFLOP/s 1e15
+FLOP/s  EFLOP/s 1e18 | ZFLOP/s 1e21 | YFLOP/s 1e24
+FLOP/B  FLOP/B FLOP/byte 1 | KFLOP/B 1e3 | MFLOP/B 1e6 | GFLOP/B 1e9 | TFLOP/B 1e12
+FLOP/B  PFLOP/B 1e15 | EFLOP/B 1e18 | ZFLOP/B 1e21 | YFLOP/B 1e24
+tok/s   tok/s tokens/s 1
+USD     USD dollars $ 1
+USD/s   USD/s 1 | USD/h 2.777777777777778e-4
+USD/J   USD/J 1 | USD/kWh 2.777777777777778e-7
+J       J 1 | Wh 3600 | kWh 3.6e6 | MWh 3.6e9 | GWh 3.6e12
+W       W 1 | kW 1e3 | MW 1e6 | GW 1e9
+"""
+IN_WORDS = {
+    "tok/s": {"thousand tok/s": 1e3, "thousand tokens/s": 1e3}
+    | {"million tok/s": 1e6, "million tokens/s": 1e6},
+    "USD": dict.fromkeys(("M USD", "million USD", "million dollars"), 1e6)
+    | dict.fromkeys(("G USD", "billion USD", "billion dollars"), 1e9),
+    "USD/s": {"dollars an hour": 1 / 3600},
+    "USD/J": {"dollars per kWh": 1 / 3.6e6},
+    "": {"": 1, "%": 0.01, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+    | dict.fromkeys(("×", "x", "times"), 1)
+    | dict.fromkeys(("ranks", "rounds", "messages", "chunks", "GPUs", "nodes"), 1)
+    | dict.fromkeys(("tokens", "parameters"), 1),
+}
+
+
+def sizes_of_units():
+    """The size of every unit in its base unit, and that: {name: (base, size)}."""
+    sizes = {name: (base, x) for base, names in IN_WORDS.items() for name, x in names.items()}
+    for row in SIZES.strip().splitlines():
+        base, _, groups = row.partition(" ")
+        for group in groups.split("|"):
+            *names, size = group.split()
+            sizes |= {name: (base, float(size)) for name in names}
+    return sizes
+
+
+def read_alike(sizes) -> bool:
+    """Whether three of each unit are read as three times that size."""
+    found = {name: parse_quantity(f"3 {name}") for name in sizes}
+    return all(
+        found[name].unit == base and found[name].value == pytest.approx(3 * size, rel=1e-14)
+        for name, (base, size) in sizes.items()
+    )
+
+
+def test_every_unit_is_read_in_its_size():
+    assert sizes_of_units().keys() == _UNITS.keys()
+    assert read_alike(sizes_of_units())
+
+
+def test_sabotage_a_unit_of_twice_its_size_is_seen(monkeypatch):
+    monkeypatch.setitem(_UNITS, "tok/s", ("tok/s", 2))
+    assert not read_alike(sizes_of_units())
+
+
+@pytest.mark.parametrize("base", _LADDERS)
+def test_every_unit_of_a_ladder_is_printed_under_its_own_name(base):
+    sizes = sizes_of_units()
+    for name in _LADDERS[base]:
+        assert sizes[name][0] == base
+        assert format_quantity(3 * sizes[name][1], base) == f"3 {name}"
+    assert format_quantity(500 * sizes[_LADDERS[base][0]][1], base) == f"500 {_LADDERS[base][0]}"
 
 
 @pytest.mark.parametrize(
