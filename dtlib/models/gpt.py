@@ -62,7 +62,7 @@ class GPT(nn.Module):
 
         Raises ValueError for tokens or positions that have no row, or that do not fit each other.
         """
-        _check_tokens(self.spec, tokens_bs, positions)
+        check_tokens(self.spec, tokens_bs, positions)
         x_bsh = _rows(self.embedding, "tokens", tokens_bs)
         if self.spec.positions:
             x_bsh = x_bsh + _rows(self.position_embedding, "positions", positions)
@@ -244,7 +244,8 @@ def _check_spec(spec):
     require(even, owner, "head_dim", spec.head_dim, "even, for pairs of numbers that are turned")
 
 
-def _check_tokens(spec, tokens_bs, positions):
+def check_tokens(spec, tokens_bs, positions) -> None:
+    """Raise ValueError unless there are sequences of tokens, with one position for each place."""
     owner, shape = f"GPT {spec.name!r}", tuple(tokens_bs.shape)
     require(len(shape) == 2, owner, "the shape of tokens", shape, "(sequences, tokens)")
     found, allowed = tuple(positions.shape), f"{shape[1:]}: one position for each token"

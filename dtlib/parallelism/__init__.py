@@ -40,7 +40,7 @@ from dtlib.parallelism.expert_load import (
     fill_experts,
     loads_under_bias,
 )
-from dtlib.parallelism.groups import axis_groups, groups_of
+from dtlib.parallelism.groups import axis_groups, group_within, groups_of, make_groups
 from dtlib.parallelism.layouts import (
     causal_work,
     critical_path,
@@ -103,6 +103,7 @@ _NEEDS_TORCH: dict[str, tuple[str, ...]] = {
         "sum_over_ranks",
     ),
     "counting": ("counted",),
+    "cuts": ("Cut", "Undivided"),
     "data": ("DataParallel", "average_each", "average_flat", "token_mean_loss"),
     "expert": (
         "MoELayer",
@@ -114,6 +115,7 @@ _NEEDS_TORCH: dict[str, tuple[str, ...]] = {
         "expert_parallel",
         "sum_gradients",
     ),
+    "keeper": ("KeepsGroups", "KeepsHooks"),
     "random_streams": ("RandomStreams",),
     "routing": (
         "BiasBalancer",
@@ -125,7 +127,16 @@ _NEEDS_TORCH: dict[str, tuple[str, ...]] = {
         "z_loss",
     ),
     "splits": ("run_split", "split_steps"),
-    "tensor": ("ColumnParallelLinear", "RowParallelLinear", "VocabParallelEmbedding"),
+    "tensor": (
+        "ColumnParallelLinear",
+        "RowParallelLinear",
+        "VocabParallelEmbedding",
+        "copies_group_of",
+        "enter",
+        "leave",
+        "on_own_tokens",
+        "sum_gradient",
+    ),
     "tensor_model": ("TensorParallelBlock", "merge_states", "shard_state", "tensor_parallel"),
     "transposes": ("ADJOINTS", "adjoint_gap", "certify"),
     "vocab_loss": ("vocab_parallel_cross_entropy",),
@@ -152,11 +163,13 @@ __all__ = [
     "exposed_time",
     "fill_experts",
     "gathered_logits_bytes",
+    "group_within",
     "groups_of",
     "head_imbalance_share",
     "last_backward_time",
     "lean_ring_backward_bytes",
     "loads_under_bias",
+    "make_groups",
     "micro_batch_count",
     "overlapped_steps",
     "padded_routed_bytes",

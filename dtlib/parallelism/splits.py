@@ -12,8 +12,8 @@ import torch
 from torch.nn import functional as F
 
 from dtlib.foundations.require import require
+from dtlib.parallelism.cuts import Cut
 from dtlib.parallelism.messages import ranks_of
-from dtlib.parallelism.tensor import Cut
 from dtlib.parallelism.transposes import ADJOINTS, COPIES, PARTIAL, REPLICATED, SHARDED
 
 CUTS = {

@@ -12,15 +12,24 @@ import torch
 from torch import nn
 
 from dtlib.foundations.require import require, require_divisor
+from dtlib.models.gpt import check_tokens
+from dtlib.models.protocols import (
+    DecoderBlock,
+    DecoderModel,
+    HeadedAttention,
+    WidenedFeedForward,
+    require_parts,
+)
+from dtlib.parallelism.cuts import Cut
+from dtlib.parallelism.keeper import KeepsGroups
 from dtlib.parallelism.messages import ranks_of
 from dtlib.parallelism.tensor import (
     ColumnParallelLinear,
-    Cut,
     RowParallelLinear,
     VocabParallelEmbedding,
     copies_group_of,
     enter,
-    sum_gradient,
+    on_own_tokens,
 )
 
 _BY_COLUMNS, _BY_ROWS, _WHOLE = Cut(0), Cut(1), Cut()
@@ -30,7 +39,7 @@ _CUTS = {
 }  # fmt: skip
 
 
-class TensorParallelBlock(nn.Module):
+class TensorParallelBlock(KeepsGroups):
     """One layer on one of P ranks: two all-reduces forward, two backward.
 
     Equation: x + leave(attention(enter(norm(x)))), then the same with the feed-forward block; with
@@ -45,20 +54,23 @@ class TensorParallelBlock(nn.Module):
 
     def __init__(self, block: nn.Module, group, sequence_parallel: bool = False, copies_group=None):
         super().__init__()
+        require_parts("TensorParallelBlock", DecoderBlock, block, "block")
         self.group, self.sequence_parallel = group, sequence_parallel
         self.attention_norm = deepcopy(block.attention_norm)
         self.attention = share_of_attention(block.attention, group, sequence_parallel, copies_group)
         self.feed_forward_norm = deepcopy(block.feed_forward_norm)
         self.feed_forward = share_of_feed_forward(block.feed_forward, group, sequence_parallel)
-        if sequence_parallel:
-            for norm in (self.attention_norm, self.feed_forward_norm):
-                for parameter in norm.parameters():
-                    sum_gradient(parameter, group)
 
     def forward(self, x_bsh: torch.Tensor, positions: torch.Tensor | None = None):
         """`positions` are those of all tokens, also where x has only some of them."""
-        x_bsh = x_bsh + self.attention(self.enter(self.attention_norm(x_bsh)), positions)
-        return x_bsh + self.feed_forward(self.enter(self.feed_forward_norm(x_bsh)))
+        y_bsh = self.enter(self.normed(self.attention_norm, x_bsh))
+        x_bsh = x_bsh + self.attention(y_bsh, positions)
+        y_bsh = self.enter(self.normed(self.feed_forward_norm, x_bsh))
+        return x_bsh + self.feed_forward(y_bsh)
+
+    def normed(self, norm: nn.Module, x_bsh: torch.Tensor) -> torch.Tensor:
+        """The stream, normed; where it is divided, a rank sees a share of the norm's gradient."""
+        return on_own_tokens(norm, x_bsh, self.group) if self.sequence_parallel else norm(x_bsh)
 
     def enter(self, x_bsh: torch.Tensor) -> torch.Tensor:
         """From the stream to all tokens, for work that the ranks divide: once for each half."""
@@ -69,6 +81,7 @@ def share_of_attention(attention, group, sequence_parallel: bool = False, copies
     """This rank's heads. Where there are fewer key heads than ranks, ranks in a row share one."""
     _, P = ranks_of(group)
     owner = "TensorParallelBlock"
+    require_parts(owner, HeadedAttention, attention, "attention")
     require_divisor(owner, "P", P, "heads", attention.heads)
     copies = key_copies(attention.kv_heads, P)
     if copies > 1 and copies_group is None:
@@ -85,10 +98,7 @@ def share_of_attention(attention, group, sequence_parallel: bool = False, copies
 
 def share_of_feed_forward(feed_forward, group, sequence_parallel: bool = False):
     """This rank's columns of the matrix that goes up, and the rows of the one that goes down."""
-    found = type(feed_forward).__name__
-    good = hasattr(feed_forward, "up")
-    allowed = "up and down: experts are divided otherwise, see chapter 18"
-    require(good, "TensorParallelBlock", "feed_forward", found, f"a block with matrices {allowed}")
+    require_parts("TensorParallelBlock", WidenedFeedForward, feed_forward, "feed_forward")
     _, P = ranks_of(group)
     width = feed_forward.up.out_features
     require_divisor("TensorParallelBlock", "P", P, "the feed-forward width", width)
@@ -101,7 +111,7 @@ def share_of_feed_forward(feed_forward, group, sequence_parallel: bool = False):
     return share
 
 
-class TensorParallelGPT(nn.Module):
+class TensorParallelGPT(KeepsGroups):
     """What `tensor_parallel` makes of a GPT. Its logits are this rank's words: (b, s, v / P)."""
 
     def __init__(self, model, group, sequence_parallel: bool = False):
@@ -120,25 +130,25 @@ class TensorParallelGPT(nn.Module):
         self.head = ColumnParallelLinear(model.head, group, **divided)
         if spec.tied:
             self.head.weight = self.embedding.weight
-        if sequence_parallel:
-            outside = [self.norm, *([self.position_embedding] if spec.positions else [])]
-            for module in outside:
-                for parameter in module.parameters():
-                    sum_gradient(parameter, group)
 
     def forward(self, tokens_bs: torch.Tensor, positions: torch.Tensor | None = None):
         """Logits of this rank's words, for all tokens; every rank gets the same tokens."""
         if positions is None:
             positions = torch.arange(tokens_bs.shape[-1], device=tokens_bs.device)
+        check_tokens(self.spec, tokens_bs, positions)
         x_bsh = self.embedding(tokens_bs)
         if self.spec.positions:
             last, rows = int(positions.max()), self.spec.positions
             allowed = f"below {rows}: the table has {rows} rows"
             require(last < rows, "tensor_parallel", "the last position", last, allowed)
-            x_bsh = x_bsh + self.position_embedding(self._own_tokens(positions))
+            own = self._own_tokens(positions)
+            x_bsh = x_bsh + self._on_stream(self.position_embedding, own)
         for block in self.blocks:
             x_bsh = block(x_bsh, positions)
-        return self.head(self.norm(x_bsh))
+        return self.head(self._on_stream(self.norm, x_bsh))
+
+    def _on_stream(self, module, x):
+        return on_own_tokens(module, x, self.group) if self.sequence_parallel else module(x)
 
     def _own_tokens(self, positions):
         rank, P = ranks_of(self.group)
@@ -150,14 +160,17 @@ def tensor_parallel(model, group, sequence_parallel: bool = False) -> TensorPara
 
     Equation: every matrix that widens is cut by columns, every one that narrows by rows; the table
     of words and the head by words.
-    Arguments: `model`, a `GPT` without experts, the same on every rank, and left as it is; `group`;
+    Arguments: `model`, a `GPT` without experts, or another `DecoderModel` whose blocks work alike,
+    the same on every rank, and left as it is; `group`;
     `sequence_parallel`, to divide also what lies between the blocks, by tokens.
     Returns a module with the model's parameter names. Its forward gives this rank's part of the
     logits, for `vocab_parallel_cross_entropy`; `gather_slices` makes them whole.
-    Raises ValueError for what the ranks cannot share equally: heads, key heads, width of the
-    feed-forward block, words, and, when it runs, tokens.
+    Raises TypeError for a model that lacks a part, by name; ValueError for what the ranks cannot
+    share equally: heads, key heads, width of the feed-forward block, words, and, when it runs,
+    tokens.
     Source: Shoeybi et al. 2019; Korthikanti et al. 2023 for sequence parallelism.
     """
+    require_parts("tensor_parallel", DecoderModel, model)
     require(model.spec.moe is None, "tensor_parallel", "moe", model.spec.moe, "None (chapter 18)")
     require_divisor("tensor_parallel", "P", ranks_of(group)[1], "heads", model.spec.heads)
     return TensorParallelGPT(model, group, sequence_parallel)

@@ -19,6 +19,7 @@ LLAMA = TransformerSpec(
 SHARED_KEYS = replace(LLAMA, kv_heads=1, bias=True, head_dim=4, ffn=24, name="one key head")
 TIED = replace(CLASSIC, tied=True, positions=0, qkv_bias=False, name="tied")
 SPECS = (CLASSIC, LLAMA, SHARED_KEYS, TIED)
+HALVES = ("attention", "feed_forward")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
@@ -166,27 +167,36 @@ def test_sabotage_a_bias_on_every_rank_is_added_once_per_rank(four):
         assert errors["feed_forward.down.weight"] <= 1e-12
 
 
-def drop_hooks(names):
-    def change(block):
-        for name, parameter in block.named_parameters():
-            if name in names:
-                parameter._backward_hooks.clear()
+def forget_shares(block):
+    """Sabotage: two norms, and one bias after the sum, get the gradient of own tokens only."""
+    from dtlib.parallelism import leave
 
-    return change
+    down = block.feed_forward.down
+    block.normed = lambda norm, x: norm(x)
+    down.forward = lambda x: (
+        leave(torch.nn.functional.linear(x, down.weight), block.group, True) + down.bias
+    )
 
 
 def test_sabotage_under_sequence_parallelism_gradients_of_copies_are_shares(four):
-    """One norm whose gradient is not added up: it alone is wrong, y and dX are exact."""
-    names = ("attention_norm.weight", "feed_forward.down.bias")
-    for errors in four.run(block_errors, CLASSIC, True, drop_hooks(names)):
+    """Norms and a bias whose gradient is not added up: they alone are wrong, y and dX are exact."""
+    norms = {f"{half}_norm.{kind}" for half in HALVES for kind in ("weight", "bias")}
+    for errors in four.run(block_errors, CLASSIC, True, forget_shares):
         wrong = {name for name, error in errors.items() if error > 1e-12}
-        assert wrong == set(names)
+        assert wrong == norms | {"feed_forward.down.bias"}
+
+
+def keep_own_keys(block):
+    """Sabotage: a key head that two ranks hold is taken for each one's own."""
+    from dtlib.parallelism.tensor import Cut
+
+    block.attention.key.cut = Cut(0)
 
 
 def test_sabotage_shared_key_heads_have_shares_of_a_gradient(four):
-    names = ("attention.key.weight",)
-    for errors in four.run(block_errors, LLAMA, False, drop_hooks(names)):
-        assert {name for name, error in errors.items() if error > 1e-12} == set(names)
+    for errors in four.run(block_errors, LLAMA, False, keep_own_keys):
+        wrong = {name for name, error in errors.items() if error > 1e-12}
+        assert wrong == {"attention.key.weight"}
 
 
 def test_gelu_of_partial_sums_is_another_function():
@@ -314,7 +324,7 @@ def test_torchs_own_tensor_parallelism_has_the_same_loss_and_gradients():
 
 
 def native_sequence_errors(forgets=False):
-    """torch's own SequenceParallel and loss_parallel, or (sabotage) a bias that we do not add."""
+    """torch's own SequenceParallel and loss_parallel, or (sabotage) norms that we do not add."""
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard
@@ -330,7 +340,7 @@ def native_sequence_errors(forgets=False):
     whole = GPT(CLASSIC, seed=3, dtype=torch.float64)
     divided = tensor_parallel(whole, group, sequence_parallel=True)
     if forgets:
-        divided.norm.bias._backward_hooks.clear()
+        divided.blocks[1].normed = lambda norm, x: norm(x)
     loss = vocab_parallel_cross_entropy(divided(tokens), targets, group)
     loss.backward()
     columns, rows, mine, all_ = (
@@ -374,9 +384,10 @@ def test_torchs_own_sequence_and_loss_parallelism_has_the_same_loss_and_gradient
         assert max(errors.values()) <= 1e-12
 
 
-def test_sabotage_torchs_own_sees_a_bias_that_was_not_added_up(four):
+def test_sabotage_torchs_own_sees_norms_that_were_not_added_up(four):
+    norms = {f"blocks.1.{half}_norm.{kind}" for half in HALVES for kind in ("weight", "bias")}
     for errors in four.run(native_sequence_errors, forgets=True):
-        assert {name for name, error in errors.items() if error > 1e-12} == {"norm.bias"}
+        assert {name for name, error in errors.items() if error > 1e-12} == norms
 
 
 def test_a_table_that_is_no_plain_one_is_refused(four):
@@ -425,7 +436,7 @@ def build(spec, sequence_parallel=False, tokens=8):
             (replace(CLASSIC, vocab=26),),
             "P is 4, but must be a divisor of the vocabulary, which is 26",
         ),
-        ((CLASSIC, True, 6), r"x.shape\[1\] = 6 is not a multiple of P = 4"),
+        ((CLASSIC, True, 6), "P is 4, but must be a divisor of the tokens, which is 6"),
         ((CLASSIC, False, 9), "the last position is 8, but must be below 8: the table has 8 rows"),
     ],
     ids=["heads", "key heads", "width", "words", "tokens", "positions"],
