@@ -6,6 +6,7 @@ from dtlib.runtime.errors import (
     RankDied,
     RankError,
     RanksError,
+    RanksInterrupted,
     RankTimeout,
 )
 from dtlib.runtime.launcher import close_pools, launch
@@ -18,6 +19,7 @@ __all__ = [
     "RankTimeout",
     "Ranks",
     "RanksError",
+    "RanksInterrupted",
     "close_pools",
     "device",
     "launch",

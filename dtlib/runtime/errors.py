@@ -58,5 +58,14 @@ class RankTimeout(RanksError):
         self.ranks = ranks
 
 
+class RanksInterrupted(KeyboardInterrupt):
+    """Ctrl-C, or a notebook's stop button, while ranks ran; the message shows where they were.
+
+    As a KeyboardInterrupt, it also ends a program that catches every `Exception`.
+    """
+
+    _render_traceback_ = RanksError._render_traceback_
+
+
 class CollectiveMismatch(RuntimeError):
     """The ranks of a group do not agree on the operation that they enter (debug mode)."""

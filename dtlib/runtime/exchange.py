@@ -1,5 +1,6 @@
 """One request to every rank, and what became of it: replies, deaths, silence."""
 
+import contextlib
 import os
 import signal
 import time
@@ -48,6 +49,7 @@ class RankHandle:
     rank: int
     process: BaseProcess
     connection: Connection
+    lifeline: Connection
     stdout: LogFile
     stderr: LogFile
     stack: LogFile
@@ -55,6 +57,20 @@ class RankHandle:
     def signal(self, number: int) -> None:
         if self.process.is_alive():
             os.kill(self.process.pid, number)
+
+    def let_go(self, generation: int) -> None:
+        """End what the rank waits for, a collective of this generation or Python code."""
+        with contextlib.suppress(OSError):
+            self.lifeline.send_bytes(encode(generation))
+        self.signal(signal.SIGINT)
+
+    def close(self) -> None:
+        """End the rank."""
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.connection.close()
+        self.lifeline.close()
 
 
 @dataclass(frozen=True)
@@ -67,12 +83,16 @@ class Death:
 
 
 class Exchange:
-    """A request on its way. Each rank ends up in `replies`, or `deaths`, or stays silent."""
+    """A request on its way. Each rank ends up in `replies`, or `deaths`, or stays silent.
+
+    `stuck` tells where those were that had to be freed; what they answer then explains nothing.
+    """
 
     def __init__(self, handles: list[RankHandle]) -> None:
         self.handles = handles
         self.replies: dict[int, Reply] = {}
         self.deaths: dict[int, Death] = {}
+        self.stuck: dict[int, list[Frame]] = {}
 
     def send(self, request: Request) -> None:
         """Send the request; a rank that is dead already is noted."""
@@ -109,18 +129,17 @@ class Exchange:
             self._take(rest)
 
     def settle(self) -> None:
-        """After a failure: let the others finish, then interrupt them; the silent ones hang."""
+        """After a failure: let the others finish by themselves."""
         self._take_all(SECONDS_TO_SETTLE)
-        self.interrupt()
 
-    def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the ranks that still run Python code."""
+    def free(self, generation: int) -> None:
+        """Let the silent ranks go; what is silent then is deaf."""
         for handle in self.silent:
-            handle.signal(signal.SIGINT)
+            handle.let_go(generation)
         self._take_all(SECONDS_TO_SETTLE)
 
-    def stacks(self) -> dict[int, list[Frame]]:
-        """Where the silent ranks are."""
+    def locate(self) -> None:
+        """Note in `stuck` where the silent ranks are."""
         silent = self.silent
         for handle in silent:
             handle.stack.new_text()
@@ -135,7 +154,7 @@ class Exchange:
                 unchanged = self._patience()
             elif unchanged.elapsed() > _SECONDS_AFTER_A_STACK:
                 break
-        return {rank: frames_of_dump(dump) for rank, dump in dumps.items()}
+        self.stuck = {rank: frames_of_dump(dump) for rank, dump in dumps.items()}
 
     def _take_all(self, seconds: float) -> None:
         patience = self._patience()

@@ -7,8 +7,10 @@ fresh interpreters would import torch once per rank. The standard library's fork
 import contextlib
 import importlib.util
 import multiprocessing as mp
+import multiprocessing.util
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
 
@@ -19,6 +21,8 @@ _PRELOADED = [
     "cloudpickle",
     "dtlib.runtime.rank_process",
 ]
+_BYTES_OF_A_SOCKET = 103  # that its path may have on macOS; 107 on Linux
+_BYTES_BELOW = len("/pymp-xxxxxxxx/listener-xxxxxxxx")
 
 
 def check_platform() -> None:
@@ -32,6 +36,7 @@ def check_platform() -> None:
 def start_server() -> None:
     """Start loading torch in the background; returns at once, and does nothing the second time."""
     check_platform()
+    _make_room_for_sockets()
     mp.get_context("forkserver").set_forkserver_preload(_PRELOADED)
     with _starting():
         forkserver.ensure_running()
@@ -43,6 +48,17 @@ def start_process(target: Callable, args: tuple, name: str) -> mp.process.BasePr
     with _starting():
         process.start()
     return process
+
+
+def _make_room_for_sockets() -> None:
+    """Let multiprocessing keep its sockets in /tmp where TMPDIR is too long for their paths."""
+    if len(os.fsencode(tempfile.gettempdir())) + _BYTES_BELOW <= _BYTES_OF_A_SOCKET:
+        return
+    before, tempfile.tempdir = tempfile.tempdir, "/tmp"
+    try:
+        mp.util.get_temp_dir()  # is made once, and goes with this process
+    finally:
+        tempfile.tempdir = before
 
 
 @contextlib.contextmanager

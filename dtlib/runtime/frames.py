@@ -11,7 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _MACHINERY = str(Path(__file__).parent)
 _DTLIB = str(Path(__file__).parent.parent)
@@ -133,7 +133,16 @@ def _place(file: str) -> str:
 
 def _notebook_cell(file: str) -> str | None:
     """Jupyter compiles each cell as a file named after the process: say `Cell In[3]` instead."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    name = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)(file)
+    compiler = getattr(_shell(), "compile", None)
+    name = getattr(compiler, "format_code_name", lambda file: None)(file)
     return " ".join(name) if name else None
+
+
+def is_notebook() -> bool:
+    """Does this process run the cells of a notebook?"""
+    return hasattr(_shell(), "kernel")
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None

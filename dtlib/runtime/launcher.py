@@ -46,11 +46,13 @@ def launch(
     Raises:
         ValueError: n is no positive integer or differs from torchrun's world size, the timeout is
             not positive, or the backend lacks GPUs.
-        RuntimeError: called inside a rank, or on a platform without fork server.
+        RuntimeError: called inside a rank, on a platform without fork server, or in a script to
+            which a launcher has told only a part of what it needs.
         ModuleNotFoundError: torch is missing.
 
     Under torchrun, `launch` joins the ranks that torchrun has started, `run` executes this
-    process's share and returns its own result.
+    process's share and returns its own result. So it is in a script wherever RANK and WORLD_SIZE
+    are set; a notebook starts its own ranks, whatever its pod has set.
 
     >>> def total(x):
     ...     import torch.distributed as dist

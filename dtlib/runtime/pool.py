@@ -1,12 +1,12 @@
 """The warm pool: n rank processes that stay between calls, and the order in which they work.
 
 A *generation* is the process group that the ranks share until one of them fails. After a failure
-the pool repairs itself at the next call: if every rank has answered they only meet in a new
-generation and keep their names; if one is dead or silent, or does not come, all are replaced.
+the pool repairs itself at the next call. If every rank has answered, be it because it was freed
+from what it waited for, they meet in a new generation and keep their names. If one is dead, or
+cannot be freed, or does not come, all are replaced: names are there on all ranks or on none.
 """
 
 import contextlib
-import itertools
 import multiprocessing as mp
 import os
 import shutil
@@ -23,7 +23,7 @@ from dtlib.runtime.exchange import Exchange, LogFile, RankHandle
 from dtlib.runtime.forkserver import start_process, start_server
 from dtlib.runtime.messages import Request
 from dtlib.runtime.rank_process import serve
-from dtlib.runtime.verdict import judge, unpack_result
+from dtlib.runtime.verdict import judge, ranks_interrupted, unpack_result
 
 _SECONDS_TO_START = 600.0
 _SECONDS_TO_MEET = 20.0  # ranks that are there already
@@ -41,7 +41,7 @@ class Pool:
         self.users: weakref.WeakSet = weakref.WeakSet()  # launches that are not closed
         self._handles: list[RankHandle] = []
         self._directory: str | None = None
-        self._generations = itertools.count()
+        self._generation = 0
         self._in_step = False  # every rank waits for a request, as far as we know
         self._needs_group = True
         self._lock = threading.Lock()
@@ -88,9 +88,7 @@ class Pool:
         for handle in self._handles:
             handle.process.kill()
         for handle in self._handles:
-            handle.process.join()
-            handle.process.close()
-            handle.connection.close()
+            handle.close()
         self._handles.clear()
         self._in_step = False
         if self._directory is not None:
@@ -126,7 +124,8 @@ class Pool:
             self._meet(_SECONDS_TO_START)
 
     def _meet(self, seconds: float) -> None:
-        self._exchange(self._request("join", next(self._generations)), seconds)
+        self._generation += 1
+        self._exchange(self._request("join", self._generation), seconds)
         self._needs_group = False
 
     def _fork(self) -> None:
@@ -138,12 +137,13 @@ class Pool:
         self._in_step = True
 
     def _fork_rank(self, rank: int, directory: Path) -> RankHandle:
-        ours, theirs = mp.Pipe()
-        args = (rank, self.n, self.backend, str(directory), theirs)
+        (connection, requests), (lifeline, line) = mp.Pipe(), mp.Pipe()
+        args = (rank, self.n, self.backend, str(directory), requests, line)
         process = start_process(serve, args, f"rank {rank}")
-        theirs.close()
+        requests.close()
+        line.close()
         logs = (LogFile(directory / f"{kind}{rank}") for kind in ("stdout", "stderr", "stack"))
-        return RankHandle(rank, process, ours, *logs)
+        return RankHandle(rank, process, connection, lifeline, *logs)
 
     # One exchange, from the request to the results or the error.
 
@@ -153,34 +153,44 @@ class Pool:
 
     def _exchange(self, request: Request, timeout: float) -> list[Any]:
         self._in_step = False
-        exchange = Exchange(self._handles)
+        exchange, interrupted = Exchange(self._handles), False
         try:
             exchange.send(request)
             exchange.collect(timeout)
             if exchange.failed:
                 exchange.settle()
         except KeyboardInterrupt:
-            exchange.interrupt()
-            self._finish(exchange)
-            raise
-        error = judge(exchange, timeout, request.debug)
-        self._finish(exchange)
+            interrupted = True
+        self._free(exchange)
+        kept = self._finish(exchange)
+        if interrupted:
+            raise ranks_interrupted(exchange, kept)
+        error = judge(exchange, timeout, kept, request.debug)
         if error is not None:
             raise error
         return [unpack_result(rank, exchange.replies[rank].packed) for rank in range(self.n)]
 
-    def _finish(self, exchange: Exchange) -> None:
-        """Show what the ranks printed, and note whether they are still in step."""
+    def _free(self, exchange: Exchange) -> None:
+        """See where the ranks are that do not answer, and let them go."""
+        if exchange.silent:
+            exchange.locate()
+            if self.backend == "gloo":  # NCCL lets go of nobody
+                exchange.free(self._generation)
+
+    def _finish(self, exchange: Exchange) -> bool:
+        """Show what the ranks printed, and note whether they are still in step: if not, they go."""
         show_in_rank_order({h.rank: h.stdout.new_text() for h in self._handles}, sys.stdout)
         show_in_rank_order({h.rank: h.stderr.new_text() for h in self._handles}, sys.stderr)
         replies = exchange.replies.values()
         gone = any(reply.failure or not reply.has_group for reply in replies)
+        gone = gone or bool(exchange.stuck)
         # Only gloo lets go of the peers of a failed rank; NCCL ranks are replaced.
         if len(replies) < self.n or (gone and self.backend == "nccl"):
             self.close()
-            return
+            return False
         self._needs_group = self._needs_group or gone
         self._in_step = True
+        return True
 
 
 def show_in_rank_order(texts: dict[int, str], stream: TextIO) -> None:

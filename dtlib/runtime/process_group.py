@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.runtime.backend import torch_backend
+from dtlib.runtime.patience import join_patiently
 
 # The notebook is the one that gives up on a hanging rank: it can show where the rank is.
 NO_TIMEOUT = timedelta(days=1)
@@ -34,7 +35,7 @@ def leave_group() -> None:
 
     if dist.is_initialized():
         groups = process_groups()
-        _cut_connections()
+        cut_connections()
         dist.destroy_process_group()
         let_go(groups, SECONDS_TO_LET_GO)
 
@@ -47,7 +48,7 @@ def let_go(objects: list[Any], seconds: float) -> None:
     """
     ending = threading.Thread(target=objects.clear, daemon=True)
     ending.start()
-    ending.join(seconds)
+    join_patiently([ending], seconds)
 
 
 def process_groups() -> list[Any]:
@@ -57,8 +58,8 @@ def process_groups() -> list[Any]:
     return list(dist.distributed_c10d._world.pg_map)
 
 
-def _cut_connections() -> None:
-    """Shut down the TCP connections to this machine, which are gloo's.
+def cut_connections() -> None:
+    """Shut down the TCP connections to this machine, which are gloo's: what waits on them fails.
 
     gloo closes its own only when the last reference to a group is gone, and the reader's names
     (a mesh, a wrapped model) may hold some; its abort() does nothing.

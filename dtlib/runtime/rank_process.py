@@ -6,13 +6,14 @@ This module runs inside the rank. Its other side is `pool.py`.
 import contextlib
 import faulthandler
 import multiprocessing as mp
+import multiprocessing.util
 import os
 import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from dtlib.runtime.modules import ModuleWatch
 from dtlib.runtime.patience import Patience
 from dtlib.runtime.process_group import (
     SECONDS_TO_LET_GO,
+    cut_connections,
     join_group,
     leave_group,
     let_go,
@@ -33,21 +35,32 @@ from dtlib.runtime.session import Session, TorchSettings, run_cell
 
 # Peers that are about to finish the same collective do so before a failed rank hangs up.
 SECONDS_BEFORE_HANGING_UP = 0.1
+_SECONDS_TO_END = 5.0  # between the end of a notebook's connections and its own
 
 # The number of this rank, in a rank process; elsewhere None.
 current_rank: int | None = None
 
 
-def serve(rank: int, world_size: int, backend: str, directory: str, connection: Connection) -> None:
-    """Be rank `rank` until the notebook closes the connection or ends."""
+def serve(
+    rank: int,
+    world_size: int,
+    backend: str,
+    directory: str,
+    connection: Connection,
+    lifeline: Connection,
+) -> None:
+    """Be rank `rank` until the notebook closes the connections or ends.
+
+    Requests come over `connection`; `lifeline` is heard while one is being performed.
+    """
     global current_rank
     current_rank = rank
     # Jupyter kills and interrupts whole process groups. In a group of its own, a rank has the time
     # to clear up, and hears of Ctrl-C from the notebook.
     os.setpgrp()
-    _end_with_the_notebook(directory)
     _send_output_to(Path(directory), rank)
     rank_process = RankProcess(rank, world_size, backend, Path(directory))
+    _hold(lifeline, rank_process.let_go, directory)
     signal.signal(signal.SIGINT, rank_process.on_interrupt)
     try:
         while True:
@@ -56,22 +69,33 @@ def serve(rank: int, world_size: int, backend: str, directory: str, connection: 
         _leave(directory)
 
 
-def _end_with_the_notebook(directory: str) -> None:
-    """Leave when the notebook process does, even if it is killed.
+def _hold(lifeline: Connection, let_go: Callable[[int], None], directory: str) -> None:
+    """Listen beside the reader's code, also while that waits in a collective.
 
-    Asking for the parent's id would not do: the parent is the fork server, which outlives it.
+    What comes is the number of a generation that is over. The line breaks when the notebook ends,
+    even if it is killed: so does this process. Asking for the parent's id would not do: the
+    parent is the fork server, which outlives it.
     """
 
-    def watch() -> None:
-        mp.parent_process().join()
+    def listen() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                let_go(decode(lifeline.recv_bytes()))
         _leave(directory)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=listen, daemon=True).start()
 
 
 def _leave(directory: str) -> None:
-    """End this process where nobody else is left to clear up."""
+    """End this process where nobody else is left to clear up.
+
+    A notebook that was killed also leaves the folder of multiprocessing, where the fork server
+    has its socket. One that lives still needs it.
+    """
     shutil.rmtree(directory, ignore_errors=True)
+    mp.parent_process().join(_SECONDS_TO_END)
+    if not mp.parent_process().is_alive():
+        shutil.rmtree(mp.util.get_temp_dir(), ignore_errors=True)
     os._exit(0)
 
 
@@ -109,6 +133,8 @@ class RankProcess:
         self._sessions: dict[int, Session] = {}
         self._current: Session | None = None
         self._interruptible = False
+        self._generation: int | None = None
+        self._generation_lock = threading.Lock()
 
     # One request, one reply.
 
@@ -143,6 +169,15 @@ class RankProcess:
         if self._interruptible:
             self._interruptible = False
             raise KeyboardInterrupt
+
+    def let_go(self, generation: int) -> None:
+        """Make the collectives of a generation fail, unless it is over already.
+
+        The lifeline's thread comes here when it can, maybe late: the next generation is not its.
+        """
+        with self._generation_lock:
+            if generation == self._generation:
+                cut_connections()
 
     def _perform(self, request: Request) -> Any:
         if request.directory != os.getcwd():
@@ -185,6 +220,8 @@ class RankProcess:
 
     def do_join(self, generation: int) -> None:
         """Join the process group of a generation: each has its own file to meet in."""
+        with self._generation_lock:
+            self._generation = generation
         leave_group()
         for session in self._sessions.values():
             left, session.groups = [*session.groups, session.names.pop("group", None)], []

@@ -7,7 +7,7 @@ from numbers import Real
 from types import TracebackType
 from typing import Any, Self
 
-from dtlib.runtime.errors import RanksError
+from dtlib.runtime.errors import RanksError, RanksInterrupted
 from dtlib.runtime.frames import remember_source
 from dtlib.runtime.messages import pack_call, pack_names
 from dtlib.runtime.pool import Pool
@@ -46,6 +46,7 @@ class Ranks(ABC):
 
         Raises:
             RankError, RankDied, RankTimeout: the call failed; the ranks remain usable.
+            RanksInterrupted: a KeyboardInterrupt that says where the ranks were.
             TypeError: an argument cannot be sent.
         """
 
@@ -131,6 +132,6 @@ class PoolRanks(Ranks):
         check_timeout(timeout)
         try:
             return self._pool.call(action, body, timeout, session=self._session, debug=self.debug)
-        except RanksError as error:
+        except (RanksError, RanksInterrupted) as error:
             # The reader's line and the rank's line matter, not the way between them.
             raise error.with_traceback(None) from None

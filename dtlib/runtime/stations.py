@@ -67,29 +67,34 @@ def ranks_station(host: Host) -> str:
     if not (rank.isdigit() and size.isdigit() and int(rank) < int(size)):
         return f"PROBLEM: RANK is {rank!r} of WORLD_SIZE {size!r}; ranks go from 0 to size - 1"
     return (
-        f"rank {rank} of {size}, from the environment: launch() joins that world. If a pod has set "
-        f"this and you want ranks of your own: unset {' '.join(FOUR[:2])}"
+        f"rank {rank} of {size}, from the environment: a script's launch() joins that world, a "
+        "notebook's starts its own ranks. If a pod has set this and a script is to do so, too: "
+        f"unset {' '.join(FOUR[:2])}"
     )
 
 
 def name_station(host: Host) -> str:
     """Do the names resolve that the ranks will look for?"""
     address = host.variables.get("MASTER_ADDR")
-    found = [_resolved(host, name) for name in filter(None, (host.name, address))]
-    lost = [line for line in found if line.startswith("PROBLEM")]
+    found = {name: _resolved(host, name) for name in (host.name, address) if name}
+    lost = [name for name, at in found.items() if not at]
     if lost:
-        return lost[-1] + "; add it to /etc/hosts or use an address"
-    warning = ""
-    if address and _is_loopback(host.resolve(address)) and _several_nodes(host):
-        warning = "; PROBLEM: a loopback address leads every node to itself"
-    return ", ".join(found) + warning
+        verb, what = ("does", "it") if len(lost) == 1 else ("do", "them")
+        return (
+            f"PROBLEM: {' and '.join(lost)} {verb} not resolve; add {what} to /etc/hosts or use an "
+            "address"
+        )
+    told = ", ".join(f"{name} is {at}" for name, at in found.items())
+    if address and _is_loopback(found[address]) and _several_nodes(host):
+        return f"{told}; PROBLEM: a loopback address leads every node to itself"
+    return told
 
 
 def _resolved(host: Host, name: str) -> str:
     try:
-        return f"{name} is {host.resolve(name)}"
+        return host.resolve(name)
     except OSError:
-        return f"PROBLEM: {name} does not resolve"
+        return ""
 
 
 def port_station(host: Host) -> str:
@@ -125,7 +130,7 @@ def interface_station(host: Host) -> str:
     unknown = [name for name in gloo.split(",") if name and name not in host.interfaces]
     if unknown:
         return (
-            f"PROBLEM: GLOO_SOCKET_IFNAME is {gloo!r}; there {_are(unknown)} no {unknown[0]} with "
+            f"PROBLEM: GLOO_SOCKET_IFNAME is {gloo!r}; there is no {' and no '.join(unknown)} with "
             f"an address. There is: {shown}"
         )
     if nccl and not nccl_interfaces(nccl, host.interfaces):
@@ -155,33 +160,39 @@ def nccl_interfaces(rule: str, names: Mapping[str, str]) -> list[str]:
 
 def transport_station(host: Host) -> str:
     """By which way would messages go, inside this machine and out of it?"""
-    outside = f"out of it sockets{_over(host)}"
+    if host.gpus and host.infiniband and (off := _turned_off(host)):
+        there = ", ".join(host.infiniband)
+        return f"PROBLEM: {there} is there and not used: unset {' and '.join(off)}"
+    return f"{_inside(host)}; out of it {_outside(host)}"
+
+
+def _inside(host: Host) -> str:
     if host.gpus == 0:
-        return f"gloo between processes of this machine; {outside}"
-    inside = f"one GPU, so none inside; {outside}"
-    if host.gpus > 1:
-        way = (
-            "host memory (NCCL_P2P_DISABLE is set)"
-            if _is_set(host, "NCCL_P2P_DISABLE")
-            else ("NVLink or PCIe, as nvidia-smi topo -m says")
-        )
-        inside = f"NCCL over {way} between {host.gpus} GPUs; {outside}"
-    if host.infiniband and _fast_network_is_off(host):
-        why = " and ".join(_fast_network_is_off(host))
-        return f"PROBLEM: {', '.join(host.infiniband)} is there and not used: unset {why}"
-    if host.infiniband:
-        return inside.replace(outside, f"out of it {', '.join(host.infiniband)}")
-    return inside
+        return "gloo between processes of this machine"
+    if host.gpus == 1:
+        return "one GPU, so none inside"
+    if _is_set(host, "NCCL_P2P_DISABLE"):
+        way = "host memory (NCCL_P2P_DISABLE is set)"
+    else:
+        way = "NVLink or PCIe, as nvidia-smi topo -m says"
+    return f"NCCL over {way} between {host.gpus} GPUs"
 
 
-def _over(host: Host) -> str:
+def _outside(host: Host) -> str:
+    if host.gpus and host.infiniband:
+        return ", ".join(host.infiniband)
     usable = [name for name in host.interfaces if not name.startswith(("lo", "docker"))]
-    return f" over {usable[0]}" if usable else ", and no interface leads out"
+    return f"sockets over {usable[0]}" if usable else "sockets, and no interface leads out"
 
 
-def _fast_network_is_off(host: Host) -> list[str]:
-    off = [name for name in ("NCCL_IB_DISABLE",) if _is_set(host, name)]
-    return off + [name for name in ("NCCL_NET",) if host.variables.get(name) == "Socket"]
+def _turned_off(host: Host) -> list[str]:
+    """The variables that keep NCCL from InfiniBand and RoCE."""
+    names = []
+    if _is_set(host, "NCCL_IB_DISABLE"):
+        names.append("NCCL_IB_DISABLE")
+    if host.variables.get("NCCL_NET") == "Socket":
+        names.append("NCCL_NET")
+    return names
 
 
 # What is set and forgotten, and what it does. A variable that slows a run down says so first.
@@ -226,10 +237,6 @@ def _several_nodes(host: Host) -> bool:
 
 def _is_loopback(address: str) -> bool:
     return address.startswith("127.")
-
-
-def _are(names: list[str]) -> str:
-    return "are" if len(names) > 1 else "is"
 
 
 def _reason(error: OSError) -> str:

@@ -10,13 +10,20 @@ from typing import Any
 
 from dtlib.runtime.backend import choose_backend, device, take_device, torch_backend
 from dtlib.runtime.fingerprint import checked_collectives
+from dtlib.runtime.frames import is_notebook
 from dtlib.runtime.ranks import Ranks
 from dtlib.runtime.session import fresh_names, run_cell
+from dtlib.runtime.stations import FOUR
+
+_ALONE = "unset RANK WORLD_SIZE for ranks of your own"
 
 
 def is_torchrun() -> bool:
-    """Has a launcher such as torchrun told this process its rank?"""
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+    """Has a launcher such as torchrun told this process its rank?
+
+    A notebook is no rank, though a pod gives RANK and WORLD_SIZE to whatever it runs.
+    """
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ and not is_notebook()
 
 
 class TorchrunRanks(Ranks):
@@ -25,10 +32,7 @@ class TorchrunRanks(Ranks):
     def __init__(self, n: int | None, timeout: float, debug: bool, backend: str | None) -> None:
         self.n = int(os.environ["WORLD_SIZE"])
         if n not in (None, self.n):
-            raise ValueError(
-                f"n is {n}, but torchrun has started {self.n} ranks: "
-                f"start it with --nproc-per-node={n}, or leave out n"
-            )
+            raise ValueError(_another_world(n, self.n))
         self.debug = debug
         _join_the_world(timeout, backend)
         self._names = fresh_names(device())
@@ -54,11 +58,29 @@ class TorchrunRanks(Ranks):
         return checked_collectives() if self.debug else contextlib.nullcontext()
 
 
+def _another_world(n: int, world_size: int) -> str:
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return (
+            f"n is {n}, but torchrun has started {world_size} ranks: "
+            f"start it with --nproc-per-node={n}, or leave out n"
+        )
+    return (
+        f"n is {n}, but WORLD_SIZE in the environment is {world_size}: leave out n to join that "
+        f"world, or {_ALONE}"
+    )
+
+
 def _join_the_world(timeout: float, backend: str | None) -> None:
     import torch.distributed as dist
 
     if dist.is_initialized():
         return
+    missing = [name for name in FOUR if name not in os.environ]
+    if missing:
+        raise RuntimeError(
+            f"RANK and WORLD_SIZE are set, but {' and '.join(missing)} not: start the script with "
+            f"torchrun, or {_ALONE}"
+        )
     ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
     backend = choose_backend(ranks_here, backend)
     take_device(backend, int(os.environ.get("LOCAL_RANK", os.environ["RANK"])))

@@ -4,33 +4,46 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtlib.runtime.errors import RankDied, RankError, RanksError, RankTimeout, name_ranks
+from dtlib.runtime.errors import (
+    RankDied,
+    RankError,
+    RanksError,
+    RanksInterrupted,
+    RankTimeout,
+    name_ranks,
+)
 from dtlib.runtime.exchange import Death, Exchange
 from dtlib.runtime.frames import Frame, format_frames, readers_frames
 from dtlib.runtime.messages import Failure, decode
 
 _LOST = "The ranks start anew at the next call, without the names that their cells had defined."
+_KEPT = "The ranks are free again and keep what their cells had defined, except process groups."
 _ADVICE = "Do the ranks make the same calls in the same order? With debug=True they compare them."
 _LAST_LINES = 8
 
 
-def judge(exchange: Exchange, timeout: float, debug: bool = False) -> RanksError | None:
+def judge(exchange: Exchange, timeout: float, kept: bool, debug: bool = False) -> RanksError | None:
     """The error of an exchange, or None if every rank has returned a result.
 
-    Deaths come first: they explain the failures of others, and nothing else explains them.
+    Deaths come first: they explain the failures of others, and nothing else explains them. `kept`
+    says whether the ranks are those of before, or new ones.
     """
     advice = [] if debug else [_ADVICE]
-    if exchange.deaths:
-        return ranks_died(exchange.deaths, advice)
-    failures = {rank: r.failure for rank, r in exchange.replies.items() if r.failure}
-    if failures:
-        return rank_failed(failures, all_idle=not exchange.silent)
-    if exchange.silent:
-        return ranks_hang(timeout, exchange.stacks(), list(exchange.replies), advice)
+    if deaths := _without(exchange.stuck, exchange.deaths):
+        return ranks_died(deaths, advice)
+    replies = _without(exchange.stuck, exchange.replies)
+    if failures := {rank: reply.failure for rank, reply in replies.items() if reply.failure}:
+        return rank_failed(failures, kept)
+    if exchange.stuck:
+        return ranks_hang(timeout, exchange.stuck, list(replies), advice, kept)
     return None
 
 
-def rank_failed(failures: Mapping[int, Failure], all_idle: bool) -> RankError:
+def _without(stuck: Mapping[int, Any], fates: Mapping[int, Any]) -> dict[int, Any]:
+    return {rank: fate for rank, fate in fates.items() if rank not in stuck}
+
+
+def rank_failed(failures: Mapping[int, Failure], kept: bool) -> RankError:
     """Name the cause among several failures.
 
     It is the earliest that is no consequence of a lost peer. Ranks that fail with the same words
@@ -43,7 +56,7 @@ def rank_failed(failures: Mapping[int, Failure], all_idle: bool) -> RankError:
     rank = min(ranks)
     cause = causes[rank]
     lines = [f"{name_ranks(ranks)} failed: {cause.error}", *format_frames(cause.frames)]
-    if not all_idle:
+    if not kept:
         lines.append(_LOST)
     return RankError("\n".join(lines), rank, sorted(ranks), cause.error, cause.traceback)
 
@@ -88,17 +101,32 @@ def ranks_hang(
     stacks: Mapping[int, Sequence[Frame]],
     finished: Sequence[int],
     advice: list[str],
+    kept: bool,
 ) -> RankTimeout:
-    """Show where each stuck rank is; ranks at the same place are shown once."""
+    """Show where each rank was stuck."""
     rest = f" ({name_ranks(finished)} had finished)" if finished else ""
     lines = [f"no answer from {name_ranks(stacks)} within {seconds:g} s{rest}"]
+    lines += [*_places(stacks, "is", "are"), *advice, _KEPT if kept else _LOST]
+    return RankTimeout("\n".join(lines), sorted(stacks))
+
+
+def ranks_interrupted(exchange: Exchange, kept: bool) -> RanksInterrupted:
+    """Show where each rank was when the reader had waited long enough."""
+    finished = list(_without(exchange.stuck, exchange.replies))
+    rest = f" ({name_ranks(finished)} had finished)" if finished else ""
+    lines = [f"interrupted{rest}", *_places(exchange.stuck, "was", "were")]
+    return RanksInterrupted("\n".join([*lines, _KEPT if kept else _LOST]))
+
+
+def _places(stacks: Mapping[int, Sequence[Frame]], one: str, several: str) -> list[str]:
+    """Where ranks are, in words; those at the same place are named together."""
     places: dict[tuple[str, ...], list[int]] = {}
     for rank, frames in sorted(stacks.items()):
         places.setdefault(tuple(format_frames(frames)), []).append(rank)
+    lines = []
     for place, ranks in places.items():
-        verb = "is" if len(ranks) == 1 else "are"
-        lines += [f"{name_ranks(ranks)} {verb} at", *place]
-    return RankTimeout("\n".join([*lines, *advice, _LOST]), sorted(stacks))
+        lines += [f"{name_ranks(ranks)} {one if len(ranks) == 1 else several} at", *place]
+    return lines
 
 
 def unpack_result(rank: int, packed: bytes) -> Any:

@@ -23,8 +23,8 @@ def started():
     """Start Python programs; they end with the test."""
     processes = []
 
-    def start(program: str) -> psutil.Popen:
-        processes.append(psutil.Popen([sys.executable, "-c", program]))
+    def start(program: str, **options) -> psutil.Popen:
+        processes.append(psutil.Popen([sys.executable, "-c", program], **options))
         return processes[-1]
 
     yield start
@@ -81,10 +81,63 @@ def test_the_most_hindered_process_decides(monkeypatch):
     monkeypatch.setattr(patience, "seconds_without_processor", lambda process: dict(waits[process]))
     monkeypatch.setattr(patience.time, "monotonic", lambda: now)
     clock = Patience([1, 2])
-    now, waits[1]["1"], waits[2]["3"] = 110.0, 8.0, 5.0
-    assert clock.elapsed() == 10 - 4
-    now, waits[2]["9"] = 120.0, 100.0  # a thread that is new, and cannot have waited longer
+    now, waits[1]["1"], waits[2]["3"] = 101.0, 5.25, 1.5
+    assert clock.elapsed() == 1 - 0.5
+    now, waits[2]["9"] = 102.0, 100.0  # a thread that is new, and cannot have waited longer
     assert clock.elapsed() == 0
+
+
+def test_a_machine_that_was_suspended_has_not_waited(monkeypatch):
+    """Whoever looks an hour late has slept for that hour, and the ranks with him."""
+    now = 0.0
+    monkeypatch.setattr(patience, "seconds_without_processor", lambda _: {})
+    monkeypatch.setattr(patience.time, "monotonic", lambda: now)
+    clock = Patience([1])
+    now = 0.5
+    assert clock.left(60) == patience.LONGEST_LOOK
+    now = 3600.5
+    assert clock.elapsed() == 0.5 + patience.LONGEST_LOOK
+    now = 3601.25
+    assert clock.left(3) == 3 - 2.25 and clock.left(2.25) == 0
+
+
+def test_sabotage_a_clock_that_may_look_late_takes_an_hour_of_sleep_for_waiting(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(patience, "LONGEST_LOOK", float("inf"))
+    monkeypatch.setattr(patience.time, "monotonic", lambda: now)
+    clock = Patience([])
+    now = 3600.0
+    assert clock.left(60) < 0
+
+
+STOPPED = """
+import time
+from dtlib.runtime import launch
+
+def work(naps):
+    for _ in range(naps):
+        time.sleep(0.05)
+
+with launch(2, timeout=4) as ranks:
+    ranks.run(work, 1)
+    print("works", flush=True)
+    ranks.run(work, 40)
+    print("done", flush=True)
+"""
+
+
+def test_ranks_that_were_stopped_with_their_notebook_go_on_with_it(started):
+    """As on a laptop whose lid is closed: all stop, for longer than the ranks may take."""
+    notebook = started(STOPPED, stdout=subprocess.PIPE, text=True)
+    assert notebook.stdout.readline() == "works\n"
+    family = [notebook, *notebook.children(recursive=True)]
+    for process in family:
+        process.suspend()
+    time.sleep(5)
+    for process in family:
+        process.resume()
+    assert notebook.stdout.read() == "done\n"
+    notebook.stdout.close()
 
 
 # What the exchange makes of it.

@@ -2,15 +2,18 @@
 
 import os
 import signal
+import threading
 import time
+from pathlib import Path
 
 import pytest
 from processes import rank_processes
 
-from dtlib.runtime import RankDied, RankError, RankTimeout, launch, pool
+from dtlib.runtime import RankDied, RankError, RankTimeout, launch, pool, rank_process
+from dtlib.runtime.exchange import Death, RankHandle
 from dtlib.runtime.messages import Failure
 from dtlib.runtime.process_group import let_go
-from dtlib.runtime.verdict import rank_failed
+from dtlib.runtime.verdict import rank_failed, ranks_died
 
 SHARE = """
 def share(x):
@@ -22,6 +25,7 @@ def share(x):
 share(torch.ones(3))
 """
 NEW_RANKS = "without the names that their cells had defined"
+SAME_RANKS = "free again and keep what their cells had defined"
 
 
 # An exception.
@@ -70,8 +74,8 @@ def test_a_lost_peer_is_not_taken_for_the_cause():
 
     lost = failure("RuntimeError: Connection closed by peer", 1.0, True)
     cause = failure("ValueError: no", 2.0, False)
-    assert rank_failed({0: lost, 1: cause, 2: lost}, all_idle=True).ranks == [1]
-    assert rank_failed({0: lost, 2: lost}, all_idle=True).ranks == [0, 2]
+    assert rank_failed({0: lost, 1: cause, 2: lost}, kept=True).ranks == [1]
+    assert rank_failed({0: lost, 2: lost}, kept=True).ranks == [0, 2]
 
 
 def test_names_and_processes_outlive_an_exception(ranks):
@@ -156,6 +160,22 @@ def test_closing_ranks_of_which_one_is_dead_is_no_error():
         assert not rank_processes() & {dead, other}
 
 
+def test_of_two_ranks_that_die_the_lower_speaks_and_the_other_is_named():
+    """What they wrote last is shown of the one that speaks."""
+    deaths = {2: Death(-9, [], "second"), 1: Death(3, [], "first")}
+    assert str(ranks_died(deaths, [])).splitlines()[:3] == [
+        "rank 1 left with exit status 3 (rank 2 also died)",
+        "its last words on stderr:",
+        "  first",
+    ]
+
+
+def test_advice_is_given_on_an_abort_and_on_no_other_death():
+    """gloo aborts where the ranks disagree."""
+    assert "compare" in str(ranks_died({0: Death(-signal.SIGABRT, [], "")}, ["compare them"]))
+    assert "compare" not in str(ranks_died({0: Death(-signal.SIGKILL, [], "")}, ["compare them"]))
+
+
 # A hang.
 
 
@@ -174,8 +194,124 @@ def test_a_hang_shows_where_every_stuck_rank_is(doomed):
     assert "<ranks cell 1>, line 5, in <module>\n    nap()" in first
     assert "line 3, in nap\n    time.sleep(1000)" in first
     assert "line 7, in <module>\n    dist.all_reduce(torch.ones(1))" in second
-    assert NEW_RANKS in second
+    assert SAME_RANKS in second and NEW_RANKS not in text
     assert caught.value.ranks == [0, 1, 2]
+
+
+# What waits for what nobody sends, in gloo, in Python, and in a mixture of both.
+HANGS = {
+    "all wait in different calls": "x = torch.ones(1)\n"
+    "dist.recv(x, src=0, tag=9) if rank == 3 else dist.all_reduce(x)",
+    "one is missing": "if rank != 3: dist.all_reduce(torch.ones(1))",
+    "two wait for each other": "x = torch.ones(1)\nif rank < 2: dist.recv(x, 1 - rank)",
+    "in a group of its own": "pair = dist.new_group([1, 2])\n"
+    "if rank == 1: dist.barrier(group=pair)",
+    "a loop": "while rank == 0: pass\ndist.barrier()",
+    "a lock": "import threading\nlock = threading.Lock(); lock.acquire()\nlock.acquire()",
+    "a backward pass": "class Wait(torch.autograd.Function):\n"
+    "    forward = staticmethod(lambda ctx, x: x.clone())\n"
+    "    backward = staticmethod(lambda ctx, g: [g, dist.all_reduce(g)][0])\n"
+    "if rank: Wait.apply(torch.ones(1, requires_grad=True)).backward()",
+}
+
+
+@pytest.fixture(scope="module")
+def hung():
+    """What became of four ranks that hung in each way, one after the other."""
+    with launch(4, timeout=60) as ranks:
+        ranks.cell("kept = rank * 10")
+        fates = {}
+        for name, source in HANGS.items():
+            before = ranks.run(os.getpid)
+            with pytest.raises(RankTimeout) as caught:
+                ranks.cell(source, timeout=1)
+            values = ranks.cell("x = torch.ones(1); dist.all_reduce(x, group=group); x.item()")
+            fates[name] = str(caught.value), values, ranks.run(os.getpid) == before
+        yield fates, ranks.cell("kept")
+
+
+@pytest.mark.parametrize("how", HANGS)
+def test_ranks_that_hang_are_freed_and_work_again(hung, how):
+    text, values, same = hung[0][how]
+    assert values == [4.0] * 4
+    assert same and SAME_RANKS in text
+
+
+def test_names_outlive_a_hang(hung):
+    assert hung[1] == [0, 10, 20, 30]
+
+
+def test_sabotage_without_the_lifeline_ranks_that_wait_in_gloo_are_replaced(doomed, monkeypatch):
+    """An interrupt alone does not reach them, and the message says so."""
+    monkeypatch.setattr(RankHandle, "let_go", lambda rank, _: rank.signal(signal.SIGINT))
+    doomed.cell("kept = rank")
+    before = doomed.run(os.getpid)
+    with pytest.raises(RankTimeout) as caught:
+        doomed.cell(HANGS["one is missing"], timeout=1)
+    assert NEW_RANKS in str(caught.value)
+    assert not set(doomed.run(os.getpid)) & set(before)
+    with pytest.raises(RankError, match=r"^ranks 0-3 failed: NameError"):
+        doomed.cell("kept")
+
+
+DEAF = """
+import ctypes
+C = ctypes.PyDLL(None)  # whose calls keep the interpreter's lock
+mutex = ctypes.create_string_buffer(256)
+C.pthread_mutex_init(mutex, None)
+C.pthread_mutex_lock(mutex)
+if rank == 1: C.pthread_mutex_lock(mutex)
+"""
+STOPPED = "import os, signal\nif rank == 1: os.kill(os.getpid(), signal.SIGSTOP)"
+
+
+@pytest.mark.parametrize("source", [DEAF, STOPPED], ids=["deaf", "stopped"])
+def test_a_rank_that_cannot_be_freed_is_replaced_and_all_others_with_it(doomed, source):
+    """Names are there on all ranks or on none."""
+    doomed.cell("kept = rank")
+    with pytest.raises(RankTimeout, match=r"^no answer from ranks 0-3 within 1 s") as caught:
+        doomed.cell(source + "\ndist.barrier()", timeout=1)
+    assert NEW_RANKS in str(caught.value) and SAME_RANKS not in str(caught.value)
+    with pytest.raises(RankError, match=r"^ranks 0-3 failed: NameError"):
+        doomed.cell("kept")
+
+
+def test_a_failure_frees_the_ranks_that_wait_for_others_than_the_failed_one(ranks):
+    processes = ranks.run(os.getpid)
+    with pytest.raises(RankError, match=r"^rank 3 failed: ZeroDivisionError") as caught:
+        ranks.cell("x = torch.ones(1)\nif rank < 2: dist.recv(x, 1 - rank)\nif rank == 3: 1 / 0")
+    assert NEW_RANKS not in str(caught.value)
+    assert ranks.run(os.getpid) == processes
+
+
+def test_a_lifeline_that_comes_late_leaves_the_next_generation_alone(monkeypatch):
+    cut = []
+    monkeypatch.setattr(rank_process, "cut_connections", lambda: cut.append(True))
+    monkeypatch.setattr(rank_process, "leave_group", lambda: None)
+    monkeypatch.setattr(rank_process, "join_group", lambda *_: None)
+    rank = object.__new__(rank_process.RankProcess)
+    vars(rank).update(rank=0, world_size=1, backend="gloo", directory=Path())
+    vars(rank).update(_sessions={}, _generation=None, _generation_lock=threading.Lock())
+    for generation in (1, 2):
+        rank.do_join(generation)
+    rank.let_go(1)
+    assert cut == []
+    rank.let_go(2)
+    assert cut == [True]
+
+
+def test_an_idle_rank_does_not_heed_an_interrupt(doomed):
+    processes = doomed.run(os.getpid)
+    for process in processes:
+        os.kill(process, signal.SIGINT)
+    assert doomed.run(os.getpid) == processes
+
+
+def test_sabotage_an_idle_rank_with_the_usual_handler_is_ended_by_an_interrupt(doomed):
+    doomed.cell("import signal; signal.signal(signal.SIGINT, signal.default_int_handler); None")
+    os.kill(doomed.run(os.getpid)[2], signal.SIGINT)
+    with pytest.raises(RankDied, match=r"^rank 2 "):
+        doomed.run(os.getpid)
 
 
 def test_what_is_done_in_time_is_no_hang(ranks):
@@ -202,7 +338,10 @@ stubborn() if rank == 0 else 1 / 0
 NEVER_GONE = """
 import time
 class NeverGone:
-    def __del__(self, sleep=time.sleep): sleep(1000)
+    def __del__(self, sleep=time.sleep, all=BaseException):
+        while True:
+            try: sleep(1000)
+            except all: pass
 """
 
 

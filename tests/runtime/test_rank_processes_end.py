@@ -18,14 +18,14 @@ from processes import come_to_rest, rank_processes, still_running, wait_until
 from dtlib.runtime import close_pools, launch
 
 NOTEBOOK = """
-import os, signal, sys, time
+import multiprocessing.util, os, signal, sys, time
 from dtlib.runtime import launch
 
 # What is started in the background of a script may have been told to ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-def say(*words):
-    print(*words, flush=True)
+def say(*words, **options):
+    print(*words, flush=True, **options)
 
 ranks = launch(4, timeout=10_000)
 ranks.cell("kept = rank")
@@ -39,12 +39,12 @@ for hang in ("dist.all_reduce(torch.ones(1)) if rank else None", "import time; t
     try:
         say("hanging")
         ranks.cell(hang)
-    except KeyboardInterrupt:
-        say("interrupted")
+    except KeyboardInterrupt as error:
+        say(*f"{error}".splitlines(), sep="\\n")
     say("sum", ranks.cell("x = torch.ones(1); dist.all_reduce(x); x.item()"))
     say("same processes", ranks.run(os.getpid) == before)
 ranks.cell("kept = rank")
-say("directory", ranks._pool._directory)
+say("directories", ranks._pool._directory, multiprocessing.util.get_temp_dir())
 launch(2).cell("rank")
 say("ready")
 ranks.cell("if rank == 1: dist.barrier()")
@@ -95,16 +95,33 @@ def test_ctrl_c_leaves_idle_ranks_and_their_names_alone(story):
 
 
 def test_ctrl_c_during_a_hang_reaches_the_reader_and_the_ranks_work_again(story):
-    told = [line for line in story.lines if line.split()[0] in ("hanging", "interrupted", "sum")]
-    assert told == ["hanging", "interrupted", "sum [4.0, 4.0, 4.0, 4.0]"] * 2
+    told = [line for line in story.lines if line.split()[0] in ("hanging", "sum")]
+    assert told == ["hanging", "sum [4.0, 4.0, 4.0, 4.0]"] * 2
 
 
-def test_ctrl_c_replaces_ranks_only_if_they_cannot_be_interrupted(story):
-    """gloo does not listen while it waits; Python code does."""
-    assert [line for line in story.lines if line.startswith("same")] == [
-        "same processes False",
-        "same processes True",
+def test_ctrl_c_shows_in_a_few_lines_where_each_rank_was(story):
+    begin = story.lines.index("hanging")
+    freed = "The ranks are free again and keep what their cells had defined, except process groups."
+    assert story.lines[begin + 1 : begin + 7] == [
+        "interrupted (rank 0 had finished)",
+        "ranks 1-3 were at",
+        "<ranks cell 3>, line 1, in <module>",
+        "dist.all_reduce(torch.ones(1)) if rank else None",
+        "torch/distributed/distributed_c10d.py, in all_reduce",
+        freed,
     ]
+    begin = story.lines.index("hanging", begin + 1)
+    assert story.lines[begin + 1 : begin + 6] == [
+        "interrupted",
+        "ranks 0-3 were at",
+        "<ranks cell 5>, line 1, in <module>",
+        "import time; time.sleep(10_000)",
+        freed,
+    ]
+
+
+def test_ctrl_c_frees_ranks_that_wait_in_gloo_or_in_python(story):
+    assert [line for line in story.lines if line.startswith("same")] == ["same processes True"] * 2
 
 
 def test_nothing_is_left_of_a_notebook_that_is_killed(story):
@@ -114,8 +131,8 @@ def test_nothing_is_left_of_a_notebook_that_is_killed(story):
 
 
 def test_the_files_of_a_killed_notebook_go_too(story):
-    (directory,) = (line.split()[1] for line in story.lines if line.startswith("directory"))
-    assert not os.path.exists(directory)
+    (line,) = (line for line in story.lines if line.startswith("directories"))
+    assert [path for path in line.split()[1:] if os.path.exists(path)] == []
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.killpg(0, 9)"])
@@ -125,7 +142,20 @@ def test_a_process_that_ends_without_a_word_leaves_no_files(tmp_path, end):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", script]
     subprocess.run(command, env=environment, timeout=600, start_new_session=True)
-    assert wait_until(lambda: not list(tmp_path.glob("dtlib-*")))
+    assert wait_until(lambda: not folders_in(tmp_path))
+
+
+def test_a_killed_process_without_ranks_leaves_what_the_ranks_would_have_removed(tmp_path):
+    """The twin of the test above: it is the ranks that clear up, and the folders that are seen."""
+    script = "import os; from dtlib.runtime import close_pools, launch; launch(1); close_pools()"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", f"{script}; os._exit(0)"], env=environment, timeout=600)
+    assert [folder.name[:5] for folder in folders_in(tmp_path)] == ["pymp-"]
+
+
+def folders_in(folder):
+    """The folders of ranks, and those of multiprocessing, that are in a folder."""
+    return [*folder.glob("dtlib-*"), *folder.glob("pymp-*")]
 
 
 def test_still_running_sees_a_process_that_stays():
@@ -136,14 +166,22 @@ def test_still_running_sees_a_process_that_stays():
     sleeper.wait()
 
 
+def descriptors():
+    return len(os.listdir("/dev/fd"))
+
+
 def test_ranks_work_after_their_processes_were_ended():
     with launch(2) as ranks:
-        before = set(ranks.run(os.getpid))
+        before, opened = set(ranks.run(os.getpid)), descriptors()
         assert before <= rank_processes()
+        directory = ranks._pool._directory
+        assert os.path.exists(directory)
         close_pools()
-        assert rank_processes() == set()
+        assert rank_processes() == set() and not os.path.exists(directory)
+        assert descriptors() < opened
         after = set(ranks.run(os.getpid))
         assert rank_processes() == after
         assert not after & before
+        assert descriptors() == opened
         close_pools()
         assert rank_processes() == set()
