@@ -10,6 +10,7 @@ Shapes: t tokens of this rank, k copies of each, h numbers wide; c rows that are
 """
 
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 
 import torch
@@ -17,8 +18,17 @@ import torch.distributed as dist
 from torch import nn
 
 from dtlib.foundations.require import require, require_count, require_divisor
+from dtlib.models.protocols import ExpertMixture, parts_of, require_parts
 from dtlib.parallelism.adjoint import all_to_all
-from dtlib.parallelism.routing import BiasBalancer, Router, choice_order
+from dtlib.parallelism.keeper import KeepsGroups
+from dtlib.parallelism.messages import ranks_of
+from dtlib.parallelism.routing import (
+    BiasBalancer,
+    choice_order,
+    require_chosen,
+    require_gate,
+    route,
+)
 
 
 @dataclass(frozen=True)
@@ -91,46 +101,57 @@ def combine(done: torch.Tensor, gate_tk: torch.Tensor, plan: Plan, group) -> tor
     return (gate_tk[..., None] * copies_tkh).sum(dim=1)
 
 
-class MoELayer(nn.Module):
+class MoELayer(KeepsGroups):
     """A mixture of experts, spread over a group: every rank has the router and E/P of the experts.
 
     Equation: y = sum over the chosen of g_i E_i(x), by `dispatch`, this rank's experts, `combine`.
-    Arguments: `mixture`, a `MixtureOfExperts` with all experts, of which this rank keeps its own;
-    `group`; `capacity_factor`, places for each copy that is due to an expert, None to drop nothing;
-    `gate` and `renormalise` as of `route`; `balancer`, a `BiasBalancer`.
+    Arguments: `mixture`, an `ExpertMixture` with all experts, of which this rank keeps its own;
+    `group`; `capacity_factor`, places for each copy that is due to an expert, None to drop nothing
+    (with places, ranks need equally many tokens); `gate` and `renormalise` as of `route`;
+    `balancer`, a `BiasBalancer`.
     Parameters have the names that they have in `mixture`. After a forward pass `routing` and `plan`
-    say what was decided. Raises ValueError for experts that the ranks do not divide, and for a
-    capacity factor that is not positive.
+    say what was decided; a copy has decided nothing yet. Raises TypeError for what is no mixture,
+    ValueError for experts that the ranks do not divide, another gate, more active experts than
+    there are, and a capacity factor that is not positive.
     Source: Lepikhin et al. 2021 (GShard); Gale et al. 2023 for dropping nothing.
     """
 
     def __init__(self, mixture: nn.Module, group, *, capacity_factor: float | None = None,
-                 balancer: BiasBalancer | None = None, **options):  # fmt: skip
+                 gate: str = "softmax", renormalise: bool | None = None,
+                 balancer: BiasBalancer | None = None):  # fmt: skip
         super().__init__()
+        require_parts("MoELayer", ExpertMixture, mixture, "mixture")
         self.group, self.total = group, len(mixture.experts)
         own = experts_per_rank(self.total, self.group)
+        require_chosen("MoELayer", mixture.active, self.total)
+        require_gate("MoELayer", gate)
         require(capacity_factor is None or capacity_factor > 0, "MoELayer", "capacity_factor",
                 capacity_factor, "positive, or None to drop nothing")  # fmt: skip
         self.capacity_factor, self.balancer = capacity_factor, balancer
+        self.choose = partial(route, k=mixture.active, gate=gate, renormalise=renormalise)
+        self.routing = self.plan = None
         first = dist.get_rank(self.group) * own
-        self.router = Router.sharing(mixture.router, mixture.active, **options)
+        self.router, self.shared = mixture.router, mixture.shared
         self.experts = nn.ModuleDict(
             {str(e): mixture.experts[e] for e in range(first, first + own)}
         )
-        self.shared = mixture.shared
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x_th = x.flatten(0, -2)
         bias_e = self.balancer.bias_e if self.balancer else None
-        self.routing = self.router(x_th, bias_e)
+        self.routing = self.choose(self.router(x_th), bias_e=bias_e)
         self.plan = self._plan(self.routing.expert_tk)
         arrived = dispatch(x_th, self.plan, self.group)
         parts = arrived.split(self.plan.loads)
         done = torch.cat(
             [run(rows) for run, rows in zip(self.experts.values(), parts, strict=True)]
         )
-        out_th = combine(done, self.routing.gate_tk, self.plan, self.group)
+        out_th = combine(with_gradient(done), self.routing.gate_tk, self.plan, self.group)
         return sum((expert(x_th) for expert in self.shared), out_th).view_as(x)
+
+    def __deepcopy__(self, memo: dict):
+        memo |= dict.fromkeys(map(id, (self.routing, self.plan)))
+        return super().__deepcopy__(memo)
 
     def _plan(self, expert_tk) -> Plan:
         if self.capacity_factor is None:
@@ -142,14 +163,27 @@ class MoELayer(nn.Module):
 def expert_parallel(model: nn.Module, group, **options) -> nn.Module:
     """Replace every mixture of experts in the model by a `MoELayer` of the group, in place.
 
-    `options` are those of `MoELayer`. Returns the model; raises ValueError as `MoELayer`.
+    A mixture is a module with the parts of an `ExpertMixture`. `options` are those of `MoELayer`.
+    Returns the model. Raises TypeError for a model that has no mixture, or is one itself;
+    ValueError as `MoELayer`.
     """
-    from dtlib.models.gpt import MixtureOfExperts
-
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, MixtureOfExperts):
-                setattr(module, name, MoELayer(child, group, **options))
+    mixtures = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, ExpertMixture)
+    ]
+    if not mixtures:
+        parts, kind = (
+            ", ".join(f".{part}" for part in parts_of(ExpertMixture)),
+            type(model).__name__,
+        )
+        itself = "; it is one itself: MoELayer takes it" if isinstance(model, ExpertMixture) else ""
+        raise TypeError(
+            f"expert_parallel: nothing in {kind} has {parts} (an ExpertMixture){itself}"
+        )
+    for parent, name, child in mixtures:
+        setattr(parent, name, MoELayer(child, group, **options))
     return model
 
 
@@ -158,10 +192,13 @@ def sum_gradients(model: nn.Module, everyone, expert_data=None) -> None:
 
     Equation: the router and all else that every rank has is summed over `everyone`; an expert over
     `expert_data`, the ranks that have the same experts (None: it lives once and is complete).
+    What is frozen is left alone; else a parameter without a gradient counts as 0.
+    Raises TypeError without `everyone`.
     """
+    ranks_of(everyone)
     for parameter, is_expert in parameters_by_kind(model):
         group = expert_data if is_expert else everyone
-        if group is None:
+        if group is None or not parameter.requires_grad:
             continue
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -187,6 +224,12 @@ def exchange_counts(sent_pe: torch.Tensor, group) -> torch.Tensor:
     received_pe = torch.empty_like(sent_pe)
     dist.all_to_all_single(received_pe, sent_pe.contiguous(), group=group)
     return received_pe
+
+
+def with_gradient(done: torch.Tensor) -> torch.Tensor:
+    """Results that go backwards: that all-to-all is a call of all ranks, of frozen experts, too."""
+    needs = torch.is_grad_enabled() and not done.requires_grad
+    return done.detach().requires_grad_() if needs else done
 
 
 def with_zero_row(x: torch.Tensor) -> torch.Tensor:

@@ -55,8 +55,13 @@ def route(logit_te, k, *, gate="softmax", renormalise=None, bias_e=None):
 
 def scores(logit_te, gate: str) -> torch.Tensor:
     """Softmax over the experts of a token, or sigmoids. Raises ValueError for another gate."""
-    require(gate in GATES, "route", "gate", gate, "'softmax' or 'sigmoid'")
+    require_gate("route", gate)
     return logit_te.softmax(dim=-1) if gate == "softmax" else logit_te.sigmoid()
+
+
+def require_gate(owner: str, gate: str) -> None:
+    """Raise ValueError for a gate that is not known."""
+    require(gate in GATES, owner, "gate", gate, "'softmax' or 'sigmoid'")
 
 
 def require_chosen(owner: str, k: int, experts: int) -> None:
@@ -66,26 +71,31 @@ def require_chosen(owner: str, k: int, experts: int) -> None:
 
 
 class Router(nn.Module):
-    """A linear map from a token to one logit for each expert, and `route`."""
+    """A linear layer that gives a token one logit for each expert, and `route`."""
 
     def __init__(self, hidden: int, experts: int, k: int, *, dtype=torch.float32, **options):
         super().__init__()
         require_count("Router", hidden=hidden, experts=experts)
         require_chosen("Router", k, experts)
-        self.weight = nn.Linear(hidden, experts, bias=False, dtype=dtype).weight
+        self.linear = nn.Linear(hidden, experts, bias=False, dtype=dtype)
         self.k, self.options = k, options
 
     @classmethod
     def sharing(cls, linear: nn.Linear, k: int, **options) -> "Router":
-        """A router that uses the weight of an existing layer."""
+        """A router that asks an existing layer, whose bias, hooks and adapters count."""
         experts, hidden = linear.weight.shape
         with torch.random.fork_rng(devices=[]):
-            router = cls(hidden, experts, k, dtype=linear.weight.dtype, **options)
-        router.weight = linear.weight
+            router = cls(hidden, experts, k, **options)
+        router.linear = linear
         return router
 
+    @property
+    def weight(self) -> torch.Tensor:
+        """The matrix of the linear layer."""
+        return self.linear.weight
+
     def forward(self, x_th, bias_e=None) -> Routing:
-        return route(x_th @ self.weight.T, self.k, bias_e=bias_e, **self.options)
+        return route(self.linear(x_th), self.k, bias_e=bias_e, **self.options)
 
 
 def choice_order(expert_tk, experts: int) -> torch.Tensor:
