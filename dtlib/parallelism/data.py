@@ -1,22 +1,36 @@
 """Data parallelism: each rank has the whole model and a share of the batch; gradients are averaged.
 
-The nouns:
+The nouns, beside the **Bucket** of `buckets.py`:
 
 - **Replica**: a rank's copy of the model. All are equal before a step, so all are equal after it.
-- **Bucket**: neighbouring parameters whose gradients travel together, in one flat tensor.
 - **Ready**: autograd has added the last contribution to a parameter's gradient.
+- **Pass**: a backward pass, from the gradient of the module's output to autograd's last callback.
 
 Three ways to average, the plain ones first: `average_each`, `average_flat`, `DataParallel`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from dtlib.foundations.units import MiB
+from dtlib.parallelism.buckets import (
+    Bucket,
+    Buffers,
+    broadcast_coalesced,
+    buckets_of,
+    check_replicas,
+    kind_of,
+    of_one_kind,
+)
+from dtlib.parallelism.keeper import KeepsHooks
+from dtlib.parallelism.messages import ranks_of
 
 
 def average_each(module: nn.Module, group) -> None:
@@ -24,8 +38,8 @@ def average_each(module: nn.Module, group) -> None:
 
     A parameter without a gradient counts as a gradient of zero, so that every rank takes part.
     """
-    P = _size(group)
-    for parameter in _trainable(module):
+    _, P = ranks_of(group)
+    for parameter in _trained(module):
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         dist.all_reduce(parameter.grad, group=group)
@@ -34,9 +48,9 @@ def average_each(module: nn.Module, group) -> None:
 
 def average_flat(module: nn.Module, group) -> None:
     """The same in one all-reduce of one flat tensor: fewer starts, but nothing can begin early."""
-    for bucket in map(Bucket, _of_one_kind(_trainable(module))):
-        for parameter in bucket.parameters:
-            bucket.take(parameter, 1 / _size(group))
+    _, P = ranks_of(group)
+    for bucket in map(Bucket, of_one_kind(_trained(module))):
+        bucket.collect(1 / P)
         dist.all_reduce(bucket.flat, group=group)
         bucket.give()
 
@@ -51,71 +65,15 @@ def token_mean_loss(loss_sum: torch.Tensor, tokens: int, group) -> torch.Tensor:
     over the ranks is the mean loss. One all-reduce of one number.
     Raises ValueError when no rank has a token.
     """
+    _, P = ranks_of(group)
     counted = torch.tensor(float(tokens), dtype=torch.float64, device=loss_sum.device)
     dist.all_reduce(counted, group=group)
     if not counted.item():
         raise ValueError("tokens = 0 on every rank; a mean needs at least one")
-    return loss_sum * (_size(group) / counted.item())
+    return loss_sum * (P / counted.item())
 
 
-class Bucket:
-    """Parameters of one dtype and device, and one flat tensor in which their gradients travel."""
-
-    def __init__(self, parameters: Sequence[nn.Parameter]):
-        self.parameters = list(parameters)
-        sizes = [parameter.numel() for parameter in self.parameters]
-        self.flat = self.parameters[0].detach().new_zeros(sum(sizes))
-        parts = zip(self.parameters, self.flat.split(sizes), strict=True)
-        self.views = {parameter: part.view_as(parameter) for parameter, part in parts}
-        self.missing = set(self.parameters)
-        self.work = None
-
-    @property
-    def bytes(self) -> int:
-        """What one all-reduce of this bucket reduces."""
-        return self.flat.numel() * self.flat.element_size()
-
-    def take(self, parameter: nn.Parameter, factor: float) -> None:
-        """Put this gradient, times ``factor``, in its place; in place if it lives there already."""
-        view = self.views[parameter]
-        if parameter.grad is None:
-            view.zero_()
-        else:
-            torch.mul(parameter.grad, factor, out=view)
-        self.missing.discard(parameter)
-
-    def give(self) -> None:
-        """The flat tensor's parts become the gradients; nothing is copied."""
-        for parameter, view in self.views.items():
-            parameter.grad = view
-        self.missing, self.work = set(self.parameters), None
-
-
-def buckets_of(
-    parameters: Iterable[nn.Parameter], bucket_bytes: int, first_bucket_bytes: int
-) -> list[Bucket]:
-    """Parameters in this order, in buckets of at most so many bytes; a large one has its own.
-
-    The first bucket may be smaller, so that its all-reduce begins early. A bucket ends where the
-    dtype or the device changes. Raises ValueError for a size that is not positive.
-    """
-    for name, size in (("bucket_bytes", bucket_bytes), ("first_bucket_bytes", first_bucket_bytes)):
-        if size <= 0:
-            raise ValueError(f"{name} = {size}; a bucket needs a positive number of bytes")
-    groups: list[list[nn.Parameter]] = []
-    filled = 0
-    for parameter in parameters:
-        size = parameter.numel() * parameter.element_size()
-        limit = first_bucket_bytes if len(groups) == 1 else bucket_bytes
-        if not groups or filled + size > limit or not _alike(parameter, groups[-1][0]):
-            groups.append([])
-            filled = 0
-        groups[-1].append(parameter)
-        filled += size
-    return [Bucket(group) for group in groups]
-
-
-class DataParallel(nn.Module):
+class DataParallel(KeepsHooks):
     """A replica whose `backward` ends with the mean of all ranks' gradients.
 
     Equation: the gradient of the mean of P losses is the mean of their P gradients.
@@ -127,11 +85,16 @@ class DataParallel(nn.Module):
     order in which rank 0's gradients got ready in the first step; `overlap=False` starts every
     all-reduce when `backward` is over; `average=False` adds gradients and does not divide by P,
     for a loss that is already a part of the whole: clear the gradients after each such sum, which
-    the next one would add P times (under `no_sync` they may collect); `find_unused` spends one more
-    all-reduce to leave alone what got no gradient on any rank, which else gets one of zero.
+    the next one would add P times (under `no_sync` or `synced_once` they may collect);
+    `find_unused` spends one more all-reduce to leave alone what got no gradient on any rank, which
+    else gets one of zero; `broadcast_buffers=False` leaves each rank its own buffers throughout.
+    The module inside is `module`, so that names in `state_dict()` begin with "module.", as torch's.
+    A forward pass takes up what was frozen, unfrozen, cast or replaced in it, on every rank alike.
     After a step a gradient is a view of its bucket: clone what must outlive the next backward pass.
-    Raises ValueError for an order of another name, sizes that are not positive, and a module
-    without a parameter to train; TypeError for no group. Source: Li et al. 2020.
+    Raises ValueError for an order of another name, sizes that are not positive, a module without a
+    parameter to train or other than rank 0's, and a group without this rank; TypeError for no
+    group, a sparse gradient, and a copy; RuntimeError in `backward` where torch's reentrant
+    checkpoint adds to a gradient that was sent already. Source: Li et al. 2020.
     """
 
     def __init__(
@@ -145,29 +108,36 @@ class DataParallel(nn.Module):
         overlap: bool = True,
         average: bool = True,
         find_unused: bool = False,
+        broadcast_buffers: bool = True,
     ):
         super().__init__()
         if order not in ("reverse", "observed"):
             raise ValueError(f"order = {order!r}; allowed are 'reverse' and 'observed'")
+        _, P = ranks_of(group)
+        _trained(module)
         self.module, self.group, self.order, self.overlap = module, group, order, overlap
-        self.find_unused = find_unused
-        self._factor = 1 / _size(group) if average else 1.0
+        self.find_unused, self.broadcast_buffers = find_unused, broadcast_buffers
+        self._factor = 1 / P if average else 1.0
         self._sizes = bucket_bytes, first_bucket_bytes
-        self._sync, self._running = True, False
-        self._seen: list[nn.Parameter] = []
-        self._parameters_listed = _trainable(module)
-        self._arrange(self._parameters_listed[::-1])
-        self._learning = order == "observed"
-        broadcast_coalesced([*module.parameters(), *module.buffers()], group)
-        for parameter in self._parameters_listed:
-            parameter.register_post_accumulate_grad_hook(self._on_ready)
+        self._sync, self._end = True, None
+        self._kinds, self._hooks = {}, {}
+        self._follow()
+        broadcast_coalesced(module.parameters(), group)
+        self._buffers_of_all = Buffers(module, group)
+        if broadcast_buffers:
+            self._buffers_of_all.hand_out()
 
     def forward(self, *args, **kwargs):
         """The module's own; in training, rank 0's buffers are handed to all ranks before."""
-        self._running = False
-        if self.training and self._sync:
-            broadcast_coalesced(self.module.buffers(), self.group)
-        return self.module(*args, **kwargs)
+        recomputes = self._running
+        if not recomputes:
+            self._settle()
+            self._follow()
+            self._hand_out_buffers()
+        output = self.module(*args, **kwargs)
+        for tensor in _differentiable(output) if not recomputes else ():
+            tensor.register_hook(self._on_output)
+        return output
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -178,104 +148,182 @@ class DataParallel(nn.Module):
         finally:
             self._sync = before
 
+    @contextmanager
+    def synced_once(self) -> Iterator[None]:
+        """Backward passes in here are reduced together, when the block ends.
+
+        Buffers are handed out when it begins. Inside `no_sync`, nothing is sent.
+        """
+        self._hand_out_buffers()
+        with self.no_sync():
+            yield
+        if self._sync:
+            self._begin()
+            self._reduce()
+
     def launch(self, bucket: Bucket) -> None:
         """Start the all-reduce of a bucket, and do not wait for it."""
         bucket.work = dist.all_reduce(bucket.flat, group=self.group, async_op=True)
 
-    def _arrange(self, parameters: Sequence[nn.Parameter]) -> None:
-        self.buckets = buckets_of(parameters, *self._sizes)
-        self._bucket_of = {p: bucket for bucket in self.buckets for p in bucket.parameters}
+    @property
+    def _running(self) -> bool:
+        """Whether a pass is under way: autograd keeps its end, and lets go of it if it fails."""
+        return self._end is not None and self._end() is not None
+
+    def _on_output(self, gradient: torch.Tensor) -> None:
+        if self._sync and not self._running:
+            self._begin_pass()
 
     def _on_ready(self, parameter: nn.Parameter) -> None:
         if not self._sync:
             return
         if not self._running:
-            self._begin()
-        self._seen.append(parameter)
-        self._bucket_of[parameter].take(parameter, self._factor)
+            self._begin_pass()
+        self._seen[parameter] = None
+        bucket = self._bucket_of[parameter]
+        if bucket.work is not None:
+            self._late.append(parameter)
+        elif self._task == torch._C._current_graph_task_id():  # a pass within adds, and may again
+            bucket.missing.discard(parameter)
         if self.overlap:
             self._launch_ready()
 
+    def _begin_pass(self) -> None:
+        self._begin()
+        end = self._finish
+        self._task, self._end = torch._C._current_graph_task_id(), weakref.ref(end)
+        torch.autograd.Variable._execution_engine.queue_callback(end)
+
     def _begin(self) -> None:
-        self._running, self._launched, self._seen = True, 0, []
+        self._settle()
+        self._seen, self._late, self._launched = {}, [], 0
         for bucket in self.buckets:
             bucket.missing = set(bucket.parameters)
-        torch.autograd.Variable._execution_engine.queue_callback(self._finish)
 
     def _launch_ready(self) -> None:
         """Buckets start in their order on every rank, or two ranks would add different ones."""
         while self._launched < len(self.buckets) and not self.buckets[self._launched].missing:
-            self.launch(self.buckets[self._launched])
-            self._launched += 1
+            self._launch_next()
+
+    def _launch_next(self) -> None:
+        bucket = self.buckets[self._launched]
+        bucket.collect(self._factor)
+        self.launch(bucket)
+        self._launched += 1
 
     def _finish(self) -> None:
-        """When the backward pass is over: what is missing, then wait for all."""
-        seen, idle = set(self._seen), []
-        for bucket in self.buckets:
-            for parameter in list(bucket.missing):
-                bucket.take(parameter, self._factor)
-        self._launch_ready()
-        if self.find_unused:
-            idle = self._unused_everywhere(seen)
+        """When the pass is over: reduce what is left, if it came to the parameters at all."""
+        self._end = None
+        if self._seen:
+            self._reduce()
+        if self._late:
+            names = {p: name for name, p in self.module.named_parameters()}
+            raise RuntimeError(
+                f"module: {names[self._late[0]]!r} got more of its gradient after that was sent, "
+                "which torch's checkpoint(use_reentrant=True) may do to a weight that is used in "
+                "several places; take use_reentrant=False, or DataParallel(..., overlap=False)"
+            )
+
+    def _reduce(self) -> None:
+        """Launch what is missing, then wait for all."""
+        while self._launched < len(self.buckets):
+            self._launch_next()
+        idle = self._unused_everywhere() if self.find_unused else []
         for bucket in self.buckets:
             bucket.work.wait()
             bucket.give()
         for parameter in idle:
             parameter.grad = None
-        self._running = False
         if self._learning:
-            self._learn_order(seen)
+            self._learn_order()
 
-    def _unused_everywhere(self, seen: set[nn.Parameter]) -> list[nn.Parameter]:
-        used = [float(p in seen or p.grad is not None) for p in self._parameters_listed]
+    def _settle(self) -> None:
+        """After a pass that failed: send what other ranks, which came further, may wait for.
+
+        That is NaN, which none of them can take for a gradient, and here nothing becomes of it.
+        """
+        if self._end is None:
+            return
+        self._end = None
+        for bucket in self.buckets[self._launched :]:
+            bucket.flat = torch.full_like(bucket.flat, torch.nan)
+            self.launch(bucket)
+        if self.find_unused:
+            self._unused_everywhere()
+        for bucket in self.buckets:
+            bucket.work.wait()
+        for bucket in self.buckets[: self._launched]:
+            bucket.drop()
+        self._arrange(self._arranged)
+
+    def _follow(self) -> None:
+        """The buckets hold what the module trains now; where that is nothing, they stay."""
+        trained = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        kinds = {parameter: kind_of(parameter) for parameter in trained.values()}
+        if not kinds or kinds == self._kinds:
+            return
+        check_replicas(trained, self.group)
+        self._kinds, self._learning = kinds, self.order == "observed"
+        self._arrange(list(kinds)[::-1])
+        for parameter in self._hooks.keys() - kinds.keys():
+            self._hooks.pop(parameter).remove()
+        new = [parameter for parameter in kinds if parameter not in self._hooks]
+        broadcast_coalesced(new, self.group)
+        for parameter in new:
+            hook = parameter.register_post_accumulate_grad_hook(self._on_ready)
+            self._hooks[parameter] = hook
+
+    def _hand_out_buffers(self) -> None:
+        if self.training and self._sync and self.broadcast_buffers:
+            self._buffers_of_all.hand_out()
+
+    def _arrange(self, parameters: Sequence[nn.Parameter]) -> None:
+        self.buckets = buckets_of(parameters, *self._sizes)
+        self._bucket_of = {p: bucket for bucket in self.buckets for p in bucket.parameters}
+
+    @property
+    def _arranged(self) -> list[nn.Parameter]:
+        return [parameter for bucket in self.buckets for parameter in bucket.parameters]
+
+    def _unused_everywhere(self) -> list[nn.Parameter]:
+        listed = self._arranged
+        used = [float(p in self._seen or p.grad is not None) for p in listed]
         flags = torch.tensor(used, device=self.buckets[0].flat.device)
         dist.all_reduce(flags, group=self.group)
-        return [p for p, f in zip(self._parameters_listed, flags.tolist(), strict=True) if not f]
+        return [p for p, f in zip(listed, flags.tolist(), strict=True) if not f]
 
-    def _learn_order(self, seen: set[nn.Parameter]) -> None:
+    def _learn_order(self) -> None:
         """Arrange the buckets anew, in the order in which rank 0's gradients got ready."""
-        late = [p for p in self._parameters_listed[::-1] if p not in seen]
-        numbers = {p: i for i, p in enumerate(self._parameters_listed)}
-        order = torch.tensor([numbers[p] for p in self._seen + late])
+        listed = self._arranged
+        places = {parameter: i for i, parameter in enumerate(listed)}
+        ready = dict.fromkeys([*self._seen, *listed])
+        order = torch.tensor([places[parameter] for parameter in ready])
         order = order.to(self.buckets[0].flat.device)
         dist.broadcast(order, dist.get_global_rank(self.group, 0), group=self.group)
         self._learning = False
-        kept = {p: p.grad for p in self._parameters_listed}
-        self._arrange([self._parameters_listed[i] for i in order.tolist()])
-        for parameter, gradient in kept.items():
-            parameter.grad = gradient
+        self._arrange([listed[i] for i in order.tolist()])
+
+    def __getattr__(self, name: str):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name != "module" and hasattr(self.module, name):
+                message = f"DataParallel has no {name!r}, but the module inside has: .module.{name}"
+                raise AttributeError(message) from None
+            raise
 
 
-@torch.no_grad()
-def broadcast_coalesced(tensors: Iterable[torch.Tensor], group) -> None:
-    """Give every rank rank 0's values: one broadcast for each dtype and device."""
-    source = dist.get_global_rank(group, 0)
-    for same in _of_one_kind(list(tensors)):
-        flat = torch.cat([tensor.detach().reshape(-1) for tensor in same])
-        dist.broadcast(flat, source, group=group)
-        for tensor, part in zip(same, flat.split([t.numel() for t in same]), strict=True):
-            tensor.detach().copy_(part.view_as(tensor))
-
-
-def _trainable(module: nn.Module) -> list[nn.Parameter]:
+def _trained(module: nn.Module) -> list[nn.Parameter]:
     found = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not found:
         raise ValueError("module: no parameter requires a gradient, so there is nothing to average")
     return found
 
 
-def _of_one_kind(tensors: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
-    kinds: dict[tuple, list[torch.Tensor]] = {}
-    for tensor in tensors:
-        kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
-    return list(kinds.values())
-
-
-def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return (a.dtype, a.device) == (b.dtype, b.device)
-
-
-def _size(group) -> int:
-    if group is None:
-        raise TypeError("group = None; a process group is explicit, such as dist.group.WORLD")
-    return dist.get_world_size(group)
+def _differentiable(output) -> Iterator[torch.Tensor]:
+    """The tensors with a graph in an output: alone, in tuples, lists, dicts and dataclasses."""
+    for leaf in tree_leaves(output):
+        if torch.is_tensor(leaf) and leaf.grad_fn is not None:
+            yield leaf
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            yield from _differentiable([getattr(leaf, field.name) for field in fields(leaf)])

@@ -517,7 +517,7 @@ def refused(options, grads=True):
         ({"order": "random"}, True, "order = 'random'; allowed are 'reverse' and 'observed'"),
         ({"bucket_bytes": 0}, True, "bucket_bytes = 0; a bucket needs a positive number"),
         ({"first_bucket_bytes": -1}, True, "first_bucket_bytes = -1"),
-        ({"group": None}, True, "group = None; a process group is explicit"),
+        ({"group": None}, True, "group = None; a process group is given explicitly"),
         ({}, False, "no parameter requires a gradient"),
     ],
 )
