@@ -47,7 +47,6 @@ class Flat:
         trains = self.parameters[0].requires_grad
         self.own = nn.Parameter(own.clone() if apart else own, requires_grad=trains)
         self._views = self.cut(self.whole)
-        self._nothing = self.whole.new_empty(0)
         self.show()
 
     @property
@@ -94,6 +93,10 @@ class Flat:
         part = whole.new_empty(self.part)
         return whole, part, reduce_scatter_single(part, whole, group=self.group, async_op=True)
 
+    def join(self, part: torch.Tensor) -> None:
+        """The reduced gradient is that of the part, or is added to it."""
+        self.own.grad = part if self.own.grad is None else self.own.grad.add_(part)
+
     def has_gradients(self) -> bool:
         """Whether a whole gradient waits to be reduced."""
         return any(parameter.grad is not None for parameter in self.parameters)
@@ -118,22 +121,6 @@ class Flat:
                 "again. Move or cast a module before its parameters are sharded, not afterwards"
             )
 
-    def keep_changes(self) -> None:
-        """The part is as the whole is now; a number that nobody changed keeps its precision."""
-        now = self.whole[self.place]
-        changed = now != self.own.to(now.dtype)
-        self.own.copy_(torch.where(changed, now.to(self.own.dtype), self.own))
-
-    def allocate(self) -> None:
-        """Give the whole its memory back, for a gather to fill; views of it are valid again."""
-        self.whole.untyped_storage().resize_(self.whole.numel() * self.whole.element_size())
-
-    def release(self) -> None:
-        """Free the whole. The parameters are empty until it is gathered again."""
-        for parameter in self.parameters:
-            parameter.data = self._nothing
-        self.whole.untyped_storage().resize_(0)
-
 
 class Reductions:
     """Reduce-scatters, of which one at a time is under way: no second whole gradient is kept."""
@@ -152,8 +139,7 @@ class Reductions:
             return
         (flat, _, part, work), self._under_way = self._under_way, None
         work.wait()
-        part = part.to(flat.own.dtype)
-        flat.own.grad = part if flat.own.grad is None else flat.own.grad.add_(part)
+        flat.join(part.to(flat.own.dtype))
 
     def forget(self) -> None:
         """What a backward pass that failed has left under way joins nothing."""

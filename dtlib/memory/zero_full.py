@@ -23,58 +23,23 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dtlib.foundations.require import require, require_count, require_type
 from dtlib.memory.recompute import running_pieces
-from dtlib.memory.zero_flat import (
-    Flat,
-    Reductions,
-    check_dtypes,
-    load_whole_state,
-    of_one_kind,
-    whole_state,
-)
+from dtlib.memory.zero_flat import Reductions, check_dtypes
+from dtlib.memory.zero_order import RunOrder
+from dtlib.memory.zero_state import gather_optimizer_state, load_optimizer_state
+from dtlib.memory.zero_units import Shard, Unit, divide, shards
 from dtlib.parallelism.data import broadcast_coalesced
+from dtlib.parallelism.keeper import KeepsHooks
 from dtlib.parallelism.messages import ranks_of
 
 
-class Unit:
-    """A module and its flat tensors: gathered together, released together."""
-
-    def __init__(self, name: str, module: nn.Module, flats: list[Flat], keep: bool):
-        self.name, self.module, self.flats, self.keep = name, module, flats, keep
-        self.gathered, self._works = False, None
-        self.release()
-
-    def start(self) -> None:
-        """Begin to gather, and do not wait."""
-        if not self.gathered and self._works is None:
-            for flat in self.flats:
-                flat.allocate()
-            self._works = [flat.gather() for flat in self.flats]
-
-    def gather(self) -> None:
-        """Every rank has the unit's weights; nothing happens if it has them already."""
-        self.start()
-        for work in self._works or ():
-            work.wait()
-        if not self.gathered:
-            for flat in self.flats:
-                flat._sent = None
-                flat.show()
-        self.gathered, self._works = True, None
-
-    def release(self) -> None:
-        """Free the whole weights; each rank has its part."""
-        for work in self._works or ():
-            work.wait()
-        for flat in self.flats:
-            flat.release()
-        self.gathered, self._works = False, None
-
-
-class FullySharded(nn.Module):
+class FullySharded(KeepsHooks):
     """A module of which each rank keeps 1/P: weights, gradients and optimizer state. ZeRO-3, FSDP.
 
-    `parameters()` are the rank's own parts: any elementwise optimizer of them is a sharded one. A
-    backward pass ends with each rank's part of the mean gradient in them.
+    `named_parameters()` have the module's names, and of each parameter the piece that this rank
+    owns, perhaps nothing: any elementwise optimizer of them is a sharded one, with parameter groups
+    by name or by number of dimensions. A backward pass ends with each rank's piece of the mean
+    gradient in them. The module's own parameters are here while their unit runs, and all of them
+    in `gathered()`; at other times they refuse to be computed with.
     Arguments: `module`, whose parameters and buffers become those of rank 0; `group`; `units`, the
     modules that are gathered one by one (None: the members of every outermost `nn.ModuleList`);
     `prefetch`, how many units ahead a gather starts, once a first pass has shown their order;
@@ -85,12 +50,19 @@ class FullySharded(nn.Module):
     Recomputation belongs inside a unit, whose weights are there for all of it. A unit is released
     when the gradients of all its inputs are there: decoder layers that read the output of one
     encoder stay whole until the last of them is done. A parameter without a gradient counts as one
-    whose gradient is zero.
-    Raises ValueError for a unit that is no part of the module, for no parameter to train, and for
-    a prefetch or dtype that cannot be; TypeError for no group or module; RuntimeError in a forward
-    pass for a unit that lies inside a recomputed piece.
+    whose gradient is zero, also in a unit that did not run. Units may be skipped, by all ranks
+    alike: in a first pass, and from the first one that differs from the one before, ranks tell
+    each other what they run.
+    Raises ValueError for a unit that is no part of the module or has no forward pass, for no
+    parameter to train, for a prefetch or dtype that cannot be, and in a forward pass for a
+    parameter that was frozen otherwise when the module was wrapped; TypeError for no group or
+    module; RuntimeError for a unit that lies inside a recomputed piece, for ranks that run
+    different units, and for a backward pass of which gradients are taken (`create_graph`).
     Source: Rajbhandari et al. 2020; Zhao et al. 2023.
     """
+
+    instead = "load its state_dict() into a plain module, which can be copied, or wrapped again"
+    releases_weights = True
 
     def __init__(
         self,
@@ -116,48 +88,56 @@ class FullySharded(nn.Module):
             )
         broadcast_coalesced([*module.parameters(), *module.buffers()], group)
         self.module, self.group, self.prefetch, self.dtype = module, group, prefetch, dtype
-        self._listed = list(module.parameters())
         self._reductions = Reductions(1 / P if average else 1.0, reduce_dtype)
         keep_root = not (reshard if reshard_root is None else reshard_root)
         self.units = []
-        for name, part, parameters in _divide(module, units):
-            flats = [Flat(same, group, dtype=dtype, apart=True) for same in of_one_kind(parameters)]
-            self.units.append(Unit(name, part, flats, keep_root if part is module else not reshard))
+        for name, part, parameters in divide(module, units):
+            keep = keep_root if part is module else not reshard
+            self.units.append(Unit(name, part, shards(parameters, group, dtype), keep))
+        self._piece_of = {p: own for flat in self._flats() for p, own in flat.piece_of.items()}
+        for name, parameter in module.named_parameters():
+            parameter.sharded_as = repr(name)
         for unit in self.units:
             before, after = partial(self._before_forward, unit), partial(self._after_forward, unit)
             unit.module.register_forward_pre_hook(before, with_kwargs=True)
             unit.module.register_forward_hook(after)
-        self._sync, self._running, self._open = True, False, []
-        self._order, self._passed, self._to_come = [], [], []
+        self._back = RunOrder(self.units, group)
+        self._forth = RunOrder(self.units, group, then=self._back)
+        self._sync, self._running = True, False
+        self._open, self._to_come, self._reduced = [], [], set()
 
     def forward(self, *args, **kwargs):
         """The module's own, with floating-point arguments in `dtype` where one is given."""
+        self._check_frozen()
         for unit in self.units:
             unit.release()  # what a pass without a backward pass has left
         self._reductions.forget()
-        self._running, self._open, self._passed, self._to_come = False, [], [], []
+        self._running, self._open, self._to_come = False, [], []
         if self.dtype is not None:
             args, kwargs = tree_map(self._cast, (args, kwargs))
+        self._forth.begin()
         result = self.module(*args, **kwargs)
-        self._order = self._passed
+        self._forth.end()
+        for unit in self.units:
+            if unit.under_way and unit not in self._forth.ran:  # expected, and skipped
+                unit.release()
         return result
 
     def _before_forward(self, unit, module, args, kwargs) -> None:
         if running_pieces:
             raise RuntimeError(
-                f"FullySharded: unit {unit.name or 'root'!r} runs inside a piece that "
+                f"FullySharded: unit {unit.name!r} runs inside a piece that "
                 f"{running_pieces[-1]} runs again, and would release its weights before their "
                 "gradients are there. Recompute inside each unit: let its forward call checkpoint, "
                 "or take Recomputed(model, 'selective')"
             )
-        unit.gather()
         if self._running:  # a recomputation, within the backward pass
+            unit.gather()
             return
-        self._passed.append(unit)
-        place = len(self._passed)
-        if self._order[place - 1 : place] == [unit]:
-            for ahead in self._order[place : place + self.prefetch]:
-                ahead.start()
+        self._forth.run(unit)
+        unit.gather()
+        for ahead in self._forth.ahead(self.prefetch):
+            ahead.start()
         inputs = [x for x in _differentiable((args, kwargs)) if not x.is_leaf]
         if inputs and torch.is_grad_enabled():
             register_multi_grad_hook(inputs, lambda gradients: self._after_backward(unit))
@@ -176,10 +156,18 @@ class FullySharded(nn.Module):
             unit.release()
 
     def _before_backward(self, unit: Unit) -> None:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "FullySharded: this backward pass has create_graph=True, but weights are released "
+                "after it, and a gradient of gradients would need them. Take such a penalty of a "
+                "replicated module: DataParallel, with ShardedOptimizer"
+            )
         if not self._running:
-            self._running = True
+            self._running, self._reduced = True, set()
+            self._back.begin()
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
         if unit not in self._open:
+            self._back.run(unit)
             self._open.append(unit)
         unit.gather()
         if unit in self._to_come:
@@ -195,18 +183,24 @@ class FullySharded(nn.Module):
         for flat in unit.flats:
             if self._sync and flat.own.requires_grad:
                 self._reductions.start(flat)
+                self._reduced.add(flat)
         unit.release()
 
     def _finish(self) -> None:
         """The backward pass is over: units whose input needs no gradient end with it.
 
         So do those whose gradients came from a graph of their own (torch's reentrant checkpoint).
+        Units that did not run have gradients of zero.
         """
+        self._back.end()
         late = [u for u in self.units if any(flat.has_gradients() for flat in u.flats)]
         self._open += [unit for unit in late if self._sync and unit not in self._open]
         for unit in list(self._open):
             self._after_backward(unit)
         self._reductions.finish()
+        for flat in self._flats() if self._sync else ():
+            if flat not in self._reduced:
+                flat.join_nothing()
         for unit in self.units:
             unit.release()
         self._running = False
@@ -242,16 +236,28 @@ class FullySharded(nn.Module):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ):
-        """This rank's parts: all that an optimizer may have."""
-        dot = prefix and f"{prefix}."
-        for unit in self.units:
-            for i, flat in enumerate(unit.flats):
-                yield f"{dot}{unit.name or 'root'}.part{i}", flat.own
+        """The module's names, and what this rank owns: all that an optimizer may have."""
+        named = self.module.named_parameters(prefix, recurse, remove_duplicate)
+        return ((name, self._piece_of[parameter]) for name, parameter in named)
+
+    def gradients(self) -> dict[str, torch.Tensor]:
+        """The whole mean gradient of each parameter that has one, by the module's own names.
+
+        Every rank calls it and gets all.
+        """
+        whole = {}
+        for flat in self._flats():
+            found = [piece.grad for piece in flat.pieces]
+            pieces = flat.gathered(flat.lay_out_part(found))
+            listed = zip(flat.parameters, pieces, found, strict=True)
+            whole.update((p, piece) for p, piece, grad in listed if grad is not None)
+        named = self.module.named_parameters()
+        return {name: whole[parameter] for name, parameter in named if parameter in whole}
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients: those of the parts, and whole ones of `no_sync`."""
+        super().zero_grad(set_to_none)
         for flat in self._flats():
-            flat.own.grad = None
             flat.drop_gradients()
 
     def state_dict(self) -> dict:
@@ -287,14 +293,28 @@ class FullySharded(nn.Module):
 
     def optimizer_state_dict(self, optimizer) -> dict:
         """The state of an optimizer of `parameters()`, as one of the plain module has it."""
-        return whole_state(optimizer, self._flats(), [self._listed])
+        return gather_optimizer_state(optimizer, self._flats())
 
     def load_optimizer_state_dict(self, optimizer, state_dict: dict) -> None:
         """Take this rank's parts of a whole state."""
-        load_whole_state(optimizer, self._flats(), [self._listed], state_dict)
+        load_optimizer_state(optimizer, self._flats(), state_dict)
 
-    def _flats(self) -> list[Flat]:
+    def _flats(self) -> list[Shard]:
         return [flat for unit in self.units for flat in unit.flats]
+
+    def _check_frozen(self) -> None:
+        """Raise ValueError for a parameter that was frozen, or trained, when it was wrapped."""
+        for flat in self._flats():
+            trains = flat.own.requires_grad
+            for p, piece in flat.piece_of.items():
+                if p.requires_grad != trains or piece.requires_grad > trains:
+                    names = [name for name, q in self.module.named_parameters() if q is p]
+                    was = "trained" if trains else "frozen"
+                    raise ValueError(
+                        f"FullySharded: {names[0]!r} was {was} when the module was wrapped. Set "
+                        "requires_grad before; afterwards, this module's own parameters() can be "
+                        "frozen, and trained again if they were"
+                    )
 
     def _cast(self, x):
         floating = torch.is_tensor(x) and x.is_floating_point()
@@ -313,36 +333,6 @@ def _check_output(unit: Unit, output) -> None:
     for value in tree_leaves(output):
         if value is not None and not isinstance(value, torch.Tensor | bool | int | float | str):
             raise TypeError(
-                f"FullySharded: unit {unit.name or 'root'!r} returns a {type(value).__name__}, but "
+                f"FullySharded: unit {unit.name!r} returns a {type(value).__name__}, but "
                 "must return tensors, alone or in a tuple, a list or a dict"
             )
-
-
-def _listed_members(module: nn.Module) -> Iterator[nn.Module]:
-    """The members of the outermost module lists: layers, and not the experts of a layer."""
-    if isinstance(module, nn.ModuleList):
-        yield from module
-    else:
-        for child in module.children():
-            yield from _listed_members(child)
-
-
-def _divide(module: nn.Module, units) -> list[tuple[str, nn.Module, list[nn.Parameter]]]:
-    """(name, module, parameters) of each unit: a parameter belongs to the innermost around it.
-
-    One that several units share belongs to the module itself, the first of the list.
-    """
-    if units is None:
-        units = list(_listed_members(module))
-    units, names = list(units), {part: name for name, part in module.named_modules()}
-    unknown = [unit for unit in units if unit not in names]
-    if unknown:
-        raise ValueError(f"units: a {type(unknown[0]).__name__} that is not part of the module")
-    chosen = {names[unit]: unit for unit in units} | {"": module}
-    home: dict[nn.Parameter, str] = {}
-    for path, parameter in module.named_parameters(remove_duplicate=False):
-        around = [name for name in chosen if not name or path.startswith(f"{name}.")]
-        innermost = max(around, key=len)
-        home[parameter] = innermost if home.get(parameter, innermost) == innermost else ""
-    members = {name: [p for p in home if home[p] == name] for name in sorted(chosen, key=bool)}
-    return [(name, chosen[name], held) for name, held in members.items() if held]

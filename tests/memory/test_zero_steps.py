@@ -65,7 +65,8 @@ def real_step(stage, micro_batches, prefetch):
     def held():
         moments = [t for s in inner.state.values() for t in s.values() if t.dim()]
         tensors = [f.whole for f in flats] + [f.own for f in flats] + moments
-        tensors += [p.grad for f in flats for p in (*f.parameters, f.own) if p.grad is not None]
+        trains = [*plain, *trained.parameters(), *(f.own for f in flats)]
+        tensors += [p.grad for p in trains if p.grad is not None]
         kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
         return sum(kept.values())
 
