@@ -30,7 +30,7 @@ class Log:
 
     Operations: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather,
     scatter, send, barrier; whatever a function's newer or older name is. Receiving sends nothing
-    and is not listed.
+    and is not listed. A pipeline's headers are not among its messages: see `listed_as`.
     """
 
     events: list[Sent] = field(default_factory=list)
@@ -103,6 +103,16 @@ def counted(group=None) -> Iterator[Log]:
             setattr(module, name, original)
 
 
+@contextlib.contextmanager
+def listed_as(operation: str) -> Iterator[None]:
+    """Calls in this block are listed under this name, apart: what is sent about data is no data."""
+    _inside.name = operation
+    try:
+        yield
+    finally:
+        _inside.name = None
+
+
 class _Watcher(NamedTuple):
     group: Any
     log: Log
@@ -124,7 +134,7 @@ def _counting(name: str, original: Callable) -> Callable:
             return original(*args, **kwargs)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        _note(operation, sent, bound.arguments)
+        _note(getattr(_inside, "name", None) or operation, sent, bound.arguments)
         _inside.call = True
         try:
             return original(*args, **kwargs)

@@ -117,9 +117,9 @@ def _window(columns: int, most: int, faults: list[int]) -> tuple[int, int, str, 
 def check_work(schedule: PipelineSchedule) -> None:
     """Raise `PipelineError` unless every action is in the rows once, at its activations' home."""
     places, twice = _places(schedule)
-    stages, m = schedule.stages, schedule.m
-    complete = len(places) == len("FBW") * stages * m
-    wanted = () if complete else product(range(stages), range(m), "FBW")
+    stages, m, owed = schedule.stages, schedule.m, schedule.owed
+    complete = len(places) == len(owed) * stages * m
+    wanted = () if complete else product(range(stages), range(m), owed)
     missing = [
         f"nobody does {_named((kind, s, i))}" for s, i, kind in wanted if (kind, s, i) not in places
     ]

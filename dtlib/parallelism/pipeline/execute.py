@@ -5,17 +5,20 @@ rank needs it sends; both are posted in the order of `messages`. The backward pa
 (`split`) if the schedule has weight gradients as actions of their own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.utils._pytree import tree_map
 
+from dtlib.foundations.require import require, require_type
 from dtlib.parallelism.messages import ranks_of
+from dtlib.parallelism.pipeline.batch import Batch
 from dtlib.parallelism.pipeline.check import check_schedule
-from dtlib.parallelism.pipeline.post import Post, exchange
+from dtlib.parallelism.pipeline.copies import Copies
+from dtlib.parallelism.pipeline.post import Post, Tensors
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
 from dtlib.parallelism.pipeline.simulate import SPAN_KINDS, PipelineTimeline
 from dtlib.parallelism.pipeline.split import deferring, do_weights
@@ -25,12 +28,15 @@ from dtlib.timeline import Recorder
 class PipelineRun(NamedTuple):
     """What a run gives, on every rank: the ``loss`` of the batch and the measured ``timeline``.
 
-    ``input_gradients`` by micro-batch, on ranks with the first stage, where inputs require one.
+    ``input_gradients`` by micro-batch, on ranks with the first stage, where inputs require one; a
+    tuple where the inputs are one. ``outputs`` of the last stage by micro-batch, on ranks that have
+    it, if they were asked for.
     """
 
-    loss: float
+    loss: float | None
     timeline: PipelineTimeline
     input_gradients: dict[int, torch.Tensor]
+    outputs: dict[int, torch.Tensor]
 
 
 def run(
@@ -38,21 +44,28 @@ def run(
     stages: Sequence | Mapping[int, torch.nn.Module],
     inputs,
     targets,
-    loss: Callable,
+    loss: Callable | None,
     group,
     weights: Sequence[float] | None = None,
+    *,
+    keywords: Mapping | None = None,
+    keep_outputs: bool = False,
 ) -> PipelineRun:
     """One training step's forward and backward passes; every rank of the group calls it.
 
     Equation: the gradient of sum_i weight_i loss(f(x_i), y_i), collected in ``.grad``.
     Arguments: ``schedule``, for as many ranks as ``group`` has; ``stages``, the modules of all
     stages, or of those that this rank holds by their number; ``inputs`` and ``targets``, the same
-    on every rank: one tensor to be cut into m micro-batches, or m tensors; ``loss(output,
-    target)``, a mean over the targets of a micro-batch, applied after the last stage; ``weights``
-    of the micro-batches (None: each one's share of the targets, without those that are -100).
-    A stage takes and gives one tensor. What it gives has the shape of its input, or that which the
-    stage's ``boundary(inputs of the micro-batch)`` says. Where a stage stands on two ranks, or a
-    weight that its ``tied`` names, their gradients are added at the end.
+    on every rank: one tensor to be cut into m micro-batches, or m tensors, or m tuples of tensors;
+    ``loss(output, target)``, a mean over the targets of a micro-batch, applied after the last
+    stage; ``weights`` of the micro-batches (None: each one's share of the targets, without those
+    that are -100); ``keywords`` for every stage, by name, each cut as the inputs are, without
+    gradients; ``keep_outputs`` of the last stage, for all micro-batches.
+    A stage takes what the one before gives, a tensor or a tuple of tensors, whose shapes and dtypes
+    may depend on those of the inputs. Where a stage stands on two ranks, or a weight that its
+    ``tied`` names on several, their gradients are added at the end. With `schedule.forward_only`
+    there are no gradients, and with ``loss = None``, ``targets = None`` no loss either: modules in
+    training mode stay in it.
     Returns a `PipelineRun`. Raises PipelineError for rows that are no pipeline, ValueError for
     counts that do not fit. Source: Huang et al. 2019; Qi et al. 2023 for the two parts.
 
@@ -64,39 +77,50 @@ def run(
             f"schedule must be for the group's {P} ranks; {schedule.name} has p = {schedule.p}"
         )
     check_schedule(schedule)
-    worker = _Worker(
-        schedule, rank, _own_stages(schedule, rank, stages), _parts("inputs", inputs, schedule.m)
+    own, batch = (
+        _own_stages(schedule, rank, stages),
+        Batch(schedule.m, inputs, targets, loss, weights, keywords),
     )
-    worker.targets = _parts("targets", targets, schedule.m)
-    worker.weights = _shares(worker.targets) if weights is None else list(weights)
-    if len(worker.weights) != schedule.m:
-        raise ValueError(f"weights must be m = {schedule.m} numbers; got {len(worker.weights)}")
-    worker.loss, worker.post = loss, Post(schedule, rank, group, worker.memory_for)
-    copies = _copies(schedule, worker.stages, rank)
-    earlier = _set_aside(copies)
-    for action in schedule.actions(rank):
-        worker.do(action)
-    worker.post.finish()
-    _add_copies(copies, group)
-    for parameter, gradient in earlier.items():
-        parameter.grad += gradient
-    return _gathered(worker, group)
+    worker = _Worker(schedule, rank, own, batch, group)
+    worker.outputs = {} if keep_outputs else None
+    if worker.learns:
+        _require_learning(schedule, loss)
+    copies = Copies(schedule, own if worker.learns else {}, rank)
+    with _reducing_once(own if worker.learns else {}):
+        for action in schedule.actions(rank):
+            worker.do(action)
+        worker.post.finish()
+    everybody = [None] * P
+    found = worker.losses, worker.recorder.spans, copies.described()
+    dist.all_gather_object(everybody, found, group=group)
+    losses, spans, described = zip(*everybody, strict=True)
+    copies.add(described, group)
+    losses = {i: part[i] for part in losses for i in part}
+    return PipelineRun(
+        sum(losses[i] for i in range(schedule.m)) if loss else None,
+        PipelineTimeline([span for part in spans for span in part], schedule),
+        worker.input_gradients,
+        worker.outputs or {},
+    )
 
 
 class _Worker:
     """One rank at work on its row."""
 
-    def __init__(self, schedule, rank: int, stages: Mapping, inputs: list):
-        self.schedule, self.stages, self.inputs = schedule, stages, inputs
+    def __init__(self, schedule, rank: int, stages: Mapping, batch: Batch, group):
+        self.schedule, self.stages, self.batch = schedule, stages, batch
+        self.learns = "W" in schedule.owed
         self.recorder = Recorder(rank)
-        self.splits = any(action.kind == "W" for action in schedule.actions(rank))
-        self.here: dict[tuple, torch.Tensor] = {}  # results for a stage on this rank
+        splits = any(action.kind == "W" for action in schedule.actions(rank))
+        self.splits = {s for s, stage in stages.items() if splits and _keeps_its_weights(stage)}
+        self.here: dict[tuple, Tensors] = {}  # results for a stage on this rank
         self.kept: dict[tuple, tuple] = {}  # activations, from F to B
         self.put_off: dict[tuple, list] = {}  # weight gradients, from B to W
-        self.losses: dict[int, float] = {}
+        self.losses: dict[int, float | None] = {}
         self.input_gradients: dict[int, torch.Tensor] = {}
+        self.outputs: dict[int, torch.Tensor] | None = None
         self.like = next(p for stage in stages.values() for p in stage.parameters())
-        self.memory_for = _memory(next(iter(stages.values())), inputs, self.like)
+        self.post = Post(schedule, rank, group, self.like.device, batch.kinds)
 
     def do(self, action: Action) -> None:
         kind, s, i = action
@@ -105,7 +129,7 @@ class _Worker:
         arrived = self.take(needed) if needed and not outer else None
         with self.span(action):
             if kind == "F":
-                result = self.forward(s, i, self.inputs[i] if s == 0 else arrived)
+                result = self.forward(s, i, self.batch.inputs[i] if s == 0 else arrived)
             if "B" in kind:
                 result = self.backward(s, i, arrived)
             if "W" in kind:
@@ -115,45 +139,67 @@ class _Worker:
         if "B" in kind and s > 0:
             self.hand_on(("B", s, i), result)
 
-    def forward(self, s: int, i: int, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, s: int, i: int, given: Tensors) -> Tensors:
+        """A stage's forward pass; the last one's ends with the loss."""
         last = s == self.schedule.stages - 1
-        x = x.detach().requires_grad_(s > 0 or x.requires_grad)
-        with deferring() if self.splits else nullcontext([]) as self.put_off[s, i]:
-            y = self.stages[s](x)
-            if last:
-                y = self.weighted_loss(y, i)
-        if last:
-            self.losses[i] = y.item()
-        self.kept[s, i] = x, y
-        return y.detach()
+        xs = tuple(
+            x.detach().requires_grad_(self.learns and (x.requires_grad if s == 0 else _smooth(x)))
+            for x in given
+        )
+        split = deferring() if s in self.splits else nullcontext([])
+        with torch.set_grad_enabled(self.learns), split as self.put_off[s, i]:
+            y = self.stages[s](*xs, **self.batch.keywords[i])
+            ys = self.ending(y, i) if last else _tensors(s, y)
+        if not last:
+            self.check_boundary(s, i, ys)
+        if self.learns:
+            self.kept[s, i] = xs, ys
+        return tuple(y.detach() for y in ys)
 
-    def weighted_loss(self, y: torch.Tensor, i: int) -> torch.Tensor:
-        """A micro-batch's part of the loss; one without a target that counts has no mean."""
-        return self.weights[i] * self.loss(y, self.targets[i]) if self.weights[i] else 0 * y.sum()
+    def ending(self, y, i: int) -> Tensors:
+        """What the last stage gave: kept if it was asked for, and its part of the loss."""
+        if self.outputs is not None:
+            self.outputs[i] = tree_map(lambda x: x.detach() if torch.is_tensor(x) else x, y)
+        loss = None if self.batch.loss is None else self.batch.loss_of(y, i)
+        self.losses[i] = None if loss is None else loss.item()
+        return () if loss is None else (loss,)
 
-    def backward(self, s: int, i: int, dy: torch.Tensor | None) -> torch.Tensor | None:
-        x, y = self.kept.pop((s, i))
-        if y.requires_grad:  # nothing does in a first stage whose parameters are all frozen
-            torch.autograd.backward(y, dy)
-        if s == 0 and x.requires_grad:
-            self.input_gradients[i] = x.grad
-        return x.grad
+    def backward(self, s: int, i: int, dys: Tensors | None) -> Tensors:
+        """Gradients of a stage's inputs, of those that are smooth; zero where nothing uses them."""
+        xs, ys = self.kept.pop((s, i))
+        ways = [
+            (y, dy)
+            for y, dy in zip(filter(_smooth, ys), dys or [None], strict=True)
+            if y.requires_grad  # nothing does in a first stage whose parameters are all frozen
+        ]
+        if ways:
+            torch.autograd.backward(*zip(*ways, strict=True))
+        if s > 0:
+            return tuple(
+                torch.zeros_like(x) if x.grad is None else x.grad for x in filter(_smooth, xs)
+            )
+        if any(x.requires_grad for x in xs):
+            self.input_gradients[i] = xs[0].grad if len(xs) == 1 else tuple(x.grad for x in xs)
+        return ()
 
-    def take(self, result: tuple) -> torch.Tensor:
+    def take(self, result: tuple) -> Tensors:
         return self.here.pop(result) if result in self.here else self.post.receive(result)
 
-    def hand_on(self, result: tuple, tensor: torch.Tensor) -> None:
-        kind, s, i = result
-        expected = self.memory_for(i).shape
-        if kind == "F" and tensor.shape != expected:
-            raise ValueError(
-                f"stage {s} gives {tuple(tensor.shape)}, expected is {tuple(expected)}; a stage "
-                "keeps the shape of the inputs, or has a method boundary(inputs)"
-            )
+    def hand_on(self, result: tuple, tensors: Tensors) -> None:
         if result in self.post.sends:
-            self.post.send(result, tensor.contiguous())
+            self.post.send(result, tensors)
         else:
-            self.here[result] = tensor
+            self.here[result] = tensors
+
+    def check_boundary(self, s: int, i: int, ys: Tensors) -> None:
+        """A stage may say what it gives, in a method ``boundary(inputs)``; then it gives that."""
+        if hasattr(self.stages[s], "boundary"):
+            expected = tuple(self.stages[s].boundary(*self.batch.inputs[i]))
+            found = [tuple(y.shape) for y in ys]
+            if found != [expected]:
+                raise ValueError(
+                    f"stage {s} gives {', '.join(map(str, found))}, its boundary says {expected}"
+                )
 
     @contextmanager
     def span(self, action: Action):
@@ -161,6 +207,49 @@ class _Worker:
             yield
             if self.like.is_cuda:
                 torch.cuda.synchronize(self.like.device)
+
+
+def _smooth(x: torch.Tensor) -> bool:
+    """Whether it has a gradient: whole numbers and truth values have none."""
+    return x.is_floating_point() or x.is_complex()
+
+
+def _tensors(s: int, y) -> Tensors:
+    """What a stage gives, as a tuple."""
+    ys = tuple(y) if isinstance(y, tuple | list) else (y,)
+    for x in ys:
+        require_type(f"stage {s}", torch.Tensor, **{"what it gives": x})
+    return ys
+
+
+def _keeps_its_weights(stage: torch.nn.Module) -> bool:
+    """Whether its weights are still there when W comes; where not, B does all gradients.
+
+    Sharded modules release them: dtlib's FullySharded, and what torch's `fully_shard` makes.
+    """
+    return not any(
+        getattr(part, "releases_weights", False) or hasattr(part, "set_reshard_after_backward")
+        for part in stage.modules()
+    )
+
+
+@contextmanager
+def _reducing_once(stages: Mapping) -> Iterator[None]:
+    """Data parallelism around stages reduces when the block ends, and not in every micro-batch."""
+    parts = dict.fromkeys(part for s in sorted(stages) for part in stages[s].modules())
+    with ExitStack() as stack:
+        for part in parts:
+            if hasattr(part, "synced_once"):
+                stack.enter_context(part.synced_once())
+        yield
+
+
+def _require_learning(schedule: PipelineSchedule, loss) -> None:
+    """Backward passes begin with a loss, and go through graphs."""
+    without = f"given: {schedule.name} has backward passes; forward_only has none"
+    require(loss is not None, "run", "loss", loss, without)
+    off = "on (no torch.no_grad): " + without.removeprefix("given: ")
+    require(torch.is_grad_enabled(), "run", "the mode of gradients", "off", off)
 
 
 def _own_stages(schedule: PipelineSchedule, rank: int, stages) -> dict[int, torch.nn.Module]:
@@ -177,95 +266,7 @@ def _own_stages(schedule: PipelineSchedule, rank: int, stages) -> dict[int, torc
     own = {s: stages[s] for s in schedule.stages_of(rank)}
     if not any(list(stage.parameters()) for stage in own.values()):
         raise ValueError(
-            f"stages of rank {rank} must have a parameter, whose dtype and device are those of "
-            f"what it receives; stages {list(own)} have none"
+            f"stages of rank {rank} must have a parameter, whose device is that of what it "
+            f"receives; stages {list(own)} have none"
         )
     return own
-
-
-def _memory(stage: torch.nn.Module, inputs: list, like: torch.Tensor) -> Callable:
-    """For a micro-batch, memory for what one stage hands to the next; a function of its number."""
-
-    def memory_for(micro_batch: int) -> torch.Tensor:
-        x = inputs[micro_batch]
-        shape = stage.boundary(x) if hasattr(stage, "boundary") else x.shape
-        return torch.empty(shape, dtype=like.dtype, device=like.device)
-
-    return memory_for
-
-
-def _parts(name: str, batch, m: int) -> list[torch.Tensor]:
-    """A batch as m micro-batches."""
-    if isinstance(batch, torch.Tensor):
-        if len(batch) < m:
-            raise ValueError(f"{name} must have a row for each of m = {m} parts; got {len(batch)}")
-        return list(batch.tensor_split(m))
-    if len(batch) != m:
-        raise ValueError(f"{name} must be m = {m} micro-batches; got {len(batch)}")
-    return list(batch)
-
-
-def _shares(targets: list[torch.Tensor]) -> list[float]:
-    """Each micro-batch's share of the targets that count: a mean of means would be another loss."""
-    counts = [int((y != -100).sum()) if not y.is_floating_point() else y.numel() for y in targets]
-    if not sum(counts):
-        raise ValueError("targets must have one that counts; all of them are -100")
-    return [count / sum(counts) for count in counts]
-
-
-def _copies(schedule: PipelineSchedule, stages: Mapping, rank: int) -> list[tuple[list, int]]:
-    """What also stands on another rank: trained parameters, each once, and that rank."""
-    pairs = []
-    for other in range(schedule.p):
-        there = set(schedule.stages_of(other)) if other != rank else set()
-        both = {p: None for s in sorted(stages) for p in _standing(stages[s], s, there)}
-        if both:
-            pairs.append((list(both), other))
-    return pairs
-
-
-def _standing(stage: torch.nn.Module, number: int, there: set[int]) -> list:
-    """The trained parameters of a stage that stand where the stages ``there`` stand."""
-    tied = getattr(stage, "tied", {})
-    return [
-        parameter
-        for name, parameter in stage.named_parameters()
-        if parameter.requires_grad and there & {number, *tied.get(name, ())}
-    ]
-
-
-def _set_aside(copies: list) -> dict:
-    """Take away what parameters with a copy collected in earlier steps: that is a sum already."""
-    earlier = {p: p.grad for parameters, _ in copies for p in parameters if p.grad is not None}
-    for parameter in earlier:
-        parameter.grad = None
-    return earlier
-
-
-def _add_copies(copies: list, group) -> None:
-    """Where a parameter stands on two ranks, both get the sum of their gradients."""
-    operations = []
-    for parameters, other in copies:
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        own = parameters_to_vector([p.grad for p in parameters])
-        operations += [(dist.isend, own, other), (dist.irecv, torch.empty_like(own), other)]
-    for handle in exchange(operations, group):
-        handle.wait()
-    sums = [own[1] + theirs[1] for own, theirs in zip(*[iter(operations)] * 2, strict=True)]
-    for (parameters, _), both in zip(copies, sums, strict=True):
-        vector_to_parameters(both, [p.grad for p in parameters])
-
-
-def _gathered(worker: _Worker, group) -> PipelineRun:
-    """The loss and the timeline of all ranks, on every rank."""
-    everybody = [None] * worker.schedule.p
-    dist.all_gather_object(everybody, (worker.losses, worker.recorder.spans), group=group)
-    losses = {i: loss for part, _ in everybody for i, loss in part.items()}
-    spans = [span for _, part in everybody for span in part]
-    return PipelineRun(
-        sum(losses[i] for i in range(worker.schedule.m)),
-        PipelineTimeline(spans, worker.schedule),
-        worker.input_gradients,
-    )

@@ -132,9 +132,10 @@ class PipelineSchedule:
 
     Arguments: ``rows``, one per rank, each a sequence of `Action`, `Together` or text such as
     "2F0", or one text with spaces between; ``m``, micro-batches; ``stages`` of the model (None: one
-    per rank); ``name``, for titles. Nothing is judged here but the form: `check_schedule` says
-    whether the rows are a pipeline. Raises ValueError for text that is no action, and for a stage
-    or a micro-batch that does not exist.
+    per rank); ``name``, for titles; ``owed``, what every stage owes each micro-batch: "FBW", or "F"
+    where nothing is learned. Nothing is judged here but the form: `check_schedule` says whether the
+    rows are a pipeline. Raises ValueError for text that is no action, and for a stage or a
+    micro-batch that does not exist.
 
     >>> there_and_back = PipelineSchedule(["0F0 0BW0", "1F0 1BW0"], m=1, name="there and back")
     >>> print(there_and_back)
@@ -149,6 +150,7 @@ class PipelineSchedule:
     m: int
     stages: int | None = None
     name: str = "schedule"
+    owed: str = "FBW"
 
     def __post_init__(self):
         set_field = object.__setattr__
@@ -157,12 +159,15 @@ class PipelineSchedule:
         for field in ("p", "m", "stages"):
             if operator.index(getattr(self, field)) < 1:
                 raise ValueError(f"{field} must be at least 1; got {getattr(self, field)}")
+        if self.owed not in ("FBW", "F"):
+            raise ValueError(f"owed must be 'FBW' or 'F'; got {self.owed!r}")
+        kinds = [kind for kind in KINDS if set(kind) <= set(self.owed)]
         for rank, row in enumerate(self.rows):
             for step in row:
                 for kind, s, i in step.actions:
-                    if kind not in KINDS or not (0 <= s < self.stages and 0 <= i < self.m):
+                    if kind not in kinds or not (0 <= s < self.stages and 0 <= i < self.m):
                         raise ValueError(
-                            f"rank {rank}: {step} does not exist; kinds are {', '.join(KINDS)}, "
+                            f"rank {rank}: {step} does not exist; kinds are {', '.join(kinds)}, "
                             f"stages 0..{self.stages - 1}, micro-batches 0..{self.m - 1}"
                         )
 
@@ -211,9 +216,23 @@ class PipelineSchedule:
         """For each rank the most micro-batches whose activations it holds at once.
 
         In micro-batches of a whole rank's share: one stage of v counts 1/v. They are kept from the
-        forward pass until the gradient of the weights is done.
+        forward pass until the gradient of the weights is done; without one they are not kept.
         """
+        if "W" not in self.owed:
+            return [0] * self.p
         return [_peak(self.actions(rank), self.v) for rank in range(self.p)]
+
+    @property
+    def forward_only(self) -> "PipelineSchedule":
+        """Its forward passes, in the same order: for a validation, or to use the model.
+
+        >>> print(PipelineSchedule(["0F0 0BW0", "1F0 1BW0"], m=1).forward_only)
+        schedule, forward only: 2 ranks, 2 stages, 1 micro-batch
+        rank 0 | 0F0
+        rank 1 |      1F0
+        """
+        rows = [[a for a in self.actions(rank) if a.kind == "F"] for rank in range(self.p)]
+        return replace(self, rows=rows, name=f"{self.name}, forward only", owed="F")
 
     def named(self, name: str) -> "PipelineSchedule":
         """The same rows under another name."""

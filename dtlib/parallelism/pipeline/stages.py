@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from dtlib.models import GPT
+from dtlib.models.protocols import DecoderModel, require_parts
 
 
 class GPTStage(nn.Module):
@@ -52,7 +53,7 @@ def stages_of(model: GPT, n: int, layers: Sequence[int] | None = None) -> list[G
     The embedding of a tied model is also its head: the first stage and the last both have it, and
     say so in their ``tied``.
     Returns the stages, in order. Raises ValueError for cuts that do not add up and for a stage
-    without a layer. Source: Huang et al. 2019.
+    without a layer, TypeError for a model that is no `DecoderModel`. Source: Huang et al. 2019.
 
     >>> from dtlib.foundations import TransformerSpec
     >>> model = GPT(TransformerSpec("tiny", layers=4, hidden=8, heads=2, vocab=11))
@@ -63,6 +64,7 @@ def stages_of(model: GPT, n: int, layers: Sequence[int] | None = None) -> list[G
     >>> torch.equal(last(first(tokens)), model(tokens))
     True
     """
+    require_parts("stages_of", DecoderModel, model, "model")
     total = len(model.blocks)
     if not 1 <= n <= total:
         raise ValueError(f"n must be from 1 to the model's {total} layers; got n = {n} stages")
