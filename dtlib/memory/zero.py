@@ -9,18 +9,19 @@ The bytes are those of data parallelism; the optimizer's state is 1/P of it. Sta
 `zero_full.py`, the square above in `zero_square.py`, bytes in `zero_cost.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import torch
 from torch import nn
 
-from dtlib.foundations.require import require_positive
+from dtlib.foundations.require import require_positive, require_type
 from dtlib.foundations.units import MiB
+from dtlib.memory.clipping import clip_gradients
 from dtlib.memory.zero_flat import (
     Flat,
     Reductions,
     check_dtypes,
-    clip_gradients,
     load_whole_state,
     of_one_kind,
     whole_state,
@@ -30,25 +31,32 @@ from dtlib.parallelism.data import broadcast_coalesced
 from dtlib.parallelism.messages import ranks_of
 
 
-class ShardedOptimizer:
+class ShardedOptimizer(torch.optim.Optimizer):
     """An elementwise optimizer, of whose state each rank holds 1/P: ZeRO's stages 1 and 2.
 
     Stage 1 keeps whole gradients until `step`, however many backward passes have added to them.
     Stage 2 reduces a bucket as soon as a backward pass has its gradients, and keeps a part: with m
     backward passes per step it reduces m times. In both, `step` reduces what is left, updates the
-    parts, and gathers the weights, which no rank has changed elsewhere. A parameter without a
-    gradient counts as one whose gradient is zero: it decays, where a plain optimizer skips it.
+    parts, gathers the weights, and has used up the gradients. A parameter without a gradient counts
+    as one whose gradient is zero: it decays, where a plain optimizer skips it.
+    Weights may be changed between steps (loaded, pruned), on all ranks alike. Clear gradients with
+    its own `zero_grad`: the module's does not know of those that are reduced already.
     Arguments: `parameters`, or parameter groups, as torch's optimizers take them, which become
     those of rank 0; `optimizer_class`, such as `torch.optim.AdamW`, with its `defaults`; `group`;
     `stage` 1 or 2; `bucket_bytes`, of a flat tensor; `average=False` adds the ranks' gradients
     and does not divide by P; `master_dtype`, of the parts and of the optimizer's state, where it
     is not that of the weights; `check=False` accepts an optimizer that is not elementwise, whose
     update then depends on P.
+    Attributes: `param_groups`, `state` and `defaults` are those of the optimizer of parts,
+    `optimizer`, so that schedules of the learning rate work on both.
     Raises ValueError for another stage, no parameter to train or one that is listed twice, an
     optimizer that is not elementwise, sizes that are not positive; TypeError for no group, and for
-    a parameter that is no tensor; RuntimeError in `step` for a module that was moved or cast later.
+    a parameter that is no tensor; RuntimeError in `step` for a module that was moved or cast later,
+    for a parameter that was frozen or trained later, and after a backward pass that failed.
     Source: Rajbhandari et al. 2020; Xu et al. 2020.
     """
+
+    scaled_alike = False  # by a ShardedGradScaler, which asks all ranks
 
     def __init__(
         self,
@@ -70,58 +78,70 @@ class ShardedOptimizer:
         check_dtypes("ShardedOptimizer", master_dtype=master_dtype)
         if check:
             check_elementwise(lambda tensors: optimizer_class(tensors, **defaults))
-        groups = _parameter_groups(parameters)
         self.stage, self.group = stage, group
-        self._listed = [settings["params"] for settings in groups]
-        broadcast_coalesced([p for listed in self._listed for p in listed], group)
-        by_group = [
-            [
-                Flat(bucket, group, own_dtype=master_dtype)
-                for bucket in _buckets(listed, bucket_bytes)
-            ]
-            for listed in self._listed
-        ]
-        parts = [
-            {**settings, "params": [flat.own for flat in flats]}
-            for settings, flats in zip(groups, by_group, strict=True)
-        ]
-        self.optimizer = optimizer_class(parts, **defaults)
-        self.flats = [flat for flats in reversed(by_group) for flat in flats]
-        self._flat_of = {p: flat for flat in self.flats for p in flat.parameters}
+        self.optimizer = self._make = partial(optimizer_class, **defaults)
+        self._sizes = bucket_bytes, master_dtype
+        self.flats: list[Flat] = []
+        self._listed: list[list[nn.Parameter]] = []
+        self._flat_of: dict[nn.Parameter, Flat] = {}
         self._reductions = Reductions(1 / P if average else 1.0)
-        self._running = self._reduced = False
-        if stage == 2:
-            for parameter in self._flat_of:
-                parameter.register_post_accumulate_grad_hook(self._on_ready)
+        self._running = False
+        require_type("ShardedOptimizer", Iterable, parameters=parameters)
+        super().__init__(parameters, defaults)
+        if not self.flats:
+            raise ValueError("parameters: none requires a gradient, so there is nothing to update")
+        self.param_groups, self.state = self.optimizer.param_groups, self.optimizer.state
+        self.defaults = self.optimizer.defaults
 
-    @property
-    def param_groups(self) -> list[dict]:
-        """Those of the optimizer of parts: a schedule of the learning rate works on them."""
-        return self.optimizer.param_groups
+    def add_param_group(self, param_group: dict) -> None:
+        """Shard one more group of parameters, as torch's optimizers take it; all ranks call it."""
+        group = read_group(param_group, [p for listed in self._listed for p in listed])
+        bucket_bytes, master_dtype = self._sizes
+        broadcast_coalesced(group["params"], self.group)
+        flats = [
+            Flat(bucket, self.group, own_dtype=master_dtype)
+            for bucket in _buckets(group["params"], bucket_bytes)
+        ]
+        parts = {**group, "params": [flat.own for flat in flats]}
+        if self._listed:
+            self.optimizer.add_param_group(parts)
+        else:
+            self.optimizer = self._make([parts])
+        self._listed.append(group["params"])
+        self.flats = flats + self.flats  # the last group's gradients are ready first
+        for flat in flats:
+            for parameter in flat.parameters:
+                self._flat_of[parameter] = flat
+                if self.stage == 2:
+                    parameter.register_post_accumulate_grad_hook(self._on_ready)
 
-    def step(self) -> None:
+    def step(self, closure: Callable | None = None):
         """Reduce what is not reduced yet, update the own parts, gather all of them."""
+        loss = None if closure is None else torch.enable_grad()(closure)()
         self.reduce_gradients()
+        self._keep_changes()
         self.optimizer.step()
         for work in [flat.gather() for flat in self.flats]:
             work.wait()
-        self._reduced = False
+        self.optimizer.zero_grad()
+        return loss
 
     def reduce_gradients(self) -> None:
         """From whole gradients of this rank to its part of their mean; stage 2 did so already."""
-        for flat in self.flats:
-            flat.check_shown()
+        self._check_parameters()
         late = any(flat.has_gradients() for flat in self.flats)  # of a pass after a clipping
-        if self.stage == 1 and (late or not self._reduced):
-            for flat in self.flats:
+        for flat in self.flats:
+            if late or flat.own.grad is None:
                 self._reductions.start(flat)
-            self._reductions.finish()
-        self._reduced = True
+        self._reductions.finish()
 
-    def clip_gradients(self, max_norm: float) -> torch.Tensor:
-        """Before `step`: bound the norm of the whole gradient; returns what the norm was."""
+    def clip_gradients(self, max_norm: float, **options) -> torch.Tensor:
+        """Before `step`: bound the norm of the whole gradient; returns what the norm was.
+
+        Options: those of `dtlib.memory.clip_gradients`.
+        """
         self.reduce_gradients()
-        return clip_gradients([flat.own for flat in self.flats], max_norm, self.group)
+        return clip_gradients([flat.own for flat in self.flats], max_norm, self.group, **options)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, those of the parts and whole ones; none stays as zeros."""
@@ -129,24 +149,71 @@ class ShardedOptimizer:
             flat.own.grad = None
             flat.drop_gradients()
         self._reductions.forget()
-        self._running = self._reduced = False
+        self._running = False
 
     def state_dict(self) -> dict:
         """The whole state, on every rank, as the optimizer would give it of whole parameters.
 
         Master copies are in it beside the moments, under "master".
         """
-        return whole_state(self.optimizer, self.flats, self._listed, masters=True)
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        self._keep_changes()
+        state = whole_state(self.optimizer, self.flats, self._listed, masters=True)
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            state = hook(self, state) or state
+        return state
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict) -> None:
         """Take this rank's parts of a whole state, of any number of ranks or of none.
 
-        Load the module's weights before: of them master copies are made that the state lacks.
+        A master copy that it lacks, or that is not rounded to the module's weight, is made of that.
         """
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            state_dict = hook(self, state_dict) or state_dict
         for flat in self.flats:
             flat.own.copy_(flat.whole[flat.place])
         load_whole_state(self.optimizer, self.flats, self._listed, state_dict)
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """A torch GradScaler asks this before its step. It must not judge by one rank's part."""
+        if not self.scaled_alike:
+            raise RuntimeError(
+                "ShardedOptimizer: a GradScaler sees the part of the gradient that is here, so "
+                "that ranks would disagree about a step; use dtlib.memory.ShardedGradScaler"
+            )
+        return False
+
+    def __getstate__(self):
+        raise TypeError("ShardedOptimizer: its hooks and its group stay; copy its state_dict()")
+
+    @torch.no_grad()
+    def _keep_changes(self) -> None:
+        """A weight that is no longer its rounded master was loaded: it becomes the master."""
+        for flat in self.flats:
+            if flat.own.dtype != flat.whole.dtype:
+                flat.keep_changes()
+
+    def _check_parameters(self) -> None:
+        if self._running:
+            raise RuntimeError(
+                "ShardedOptimizer: a backward pass has failed, and only some of its gradients are "
+                "reduced. Call zero_grad() and run it again"
+            )
+        for flat in self.flats:
+            flat.check_shown()
+        for parameter in (p for listed in self._listed for p in listed):
+            if parameter.requires_grad != (parameter in self._flat_of):
+                now = "is frozen now" if parameter in self._flat_of else "was frozen then"
+                raise RuntimeError(
+                    f"ShardedOptimizer: a parameter of shape {tuple(parameter.shape)} {now}, and a "
+                    "part is made of those that train when they are listed. Make another optimizer "
+                    "and give it this one's state_dict()"
+                )
 
     def _on_ready(self, parameter: nn.Parameter) -> None:
         """Stage 2: autograd has added the last contribution to this gradient."""
@@ -166,24 +233,19 @@ class ShardedOptimizer:
         self._running = False
 
 
-def _parameter_groups(parameters) -> list[dict]:
-    """As torch's optimizers read their first argument: parameters, or dicts of them."""
-    if not isinstance(parameters, Iterable):
-        kind = type(parameters).__name__
-        raise TypeError(f"parameters: a {kind}, but must be a list of them (module.parameters())")
-    listed = list(parameters)
-    if any("params" not in group for group in listed if isinstance(group, dict)):
-        raise ValueError("parameters: a group lacks its 'params'")
-    groups = listed if listed and isinstance(listed[0], dict) else [{"params": listed}]
-    groups = [{**group, "params": list(group["params"])} for group in groups]
-    every = [parameter for group in groups for parameter in group["params"]]
-    for other in (p for p in every if not isinstance(p, torch.Tensor)):
-        raise TypeError(f"parameters: tensors are trained, but one is a {type(other).__name__}")
-    if len(set(every)) < len(every):
+def read_group(param_group: dict, known: Iterable[nn.Parameter]) -> dict:
+    """A parameter group as torch's optimizers read it: (name, parameter) pairs, or one tensor.
+
+    Raises ValueError for a group without parameters and for one that is listed twice, TypeError for
+    what is no tensor.
+    """
+    if "params" not in param_group:
+        raise ValueError(f"parameters: a group lacks its 'params': it has {list(param_group)}")
+    (group,) = torch.optim.Optimizer([dict(param_group)], {}).param_groups
+    listed = [*known, *group["params"]]
+    if len(set(listed)) < len(listed):
         raise ValueError("parameters: one is listed twice, and would be updated in two parts")
-    if not any(parameter.requires_grad for parameter in every):
-        raise ValueError("parameters: none requires a gradient, so there is nothing to update")
-    return groups
+    return group
 
 
 def _buckets(parameters: list[nn.Parameter], size: int) -> list[list[nn.Parameter]]:

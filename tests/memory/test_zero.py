@@ -624,7 +624,7 @@ def refused(stage, **options):
     state, cast = options.pop("state", None), options.pop("cast", False)
     given = {
         "twice": [*linear.parameters(), *linear.parameters()],
-        "named": list(linear.named_parameters()),
+        "text": ["weight"],
     }.get(options.pop("given", ""), linear.parameters())
     optimizer = ShardedOptimizer(given, torch.optim.SGD, group, stage=stage, **options)
     if state:
@@ -643,7 +643,7 @@ def refused(stage, **options):
         (1, {"group": None}, "group = None"),
         (1, {"frozen": True}, "none requires a gradient"),
         (1, {"given": "twice"}, "one is listed twice"),
-        (2, {"given": "named"}, "tensors are trained, but one is a tuple"),
+        (2, {"given": "text"}, "optimize Tensors, but one of the params is str"),
         (1, {"bucket_bytes": 0}, "bucket_bytes is 0"),
         (True, {}, "stage = True"),
         (1, {"master_dtype": "f"}, "master_dtype is 'f', but must be a floating-point"),
