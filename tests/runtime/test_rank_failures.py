@@ -10,7 +10,7 @@ import pytest
 from processes import rank_processes
 
 from dtlib.runtime import RankDied, RankError, RankTimeout, launch, pool, rank_process
-from dtlib.runtime.exchange import Death, RankHandle
+from dtlib.runtime.exchange import Death, Exchange, RankHandle
 from dtlib.runtime.messages import Failure
 from dtlib.runtime.process_group import let_go
 from dtlib.runtime.verdict import rank_failed, ranks_died
@@ -298,6 +298,17 @@ def test_a_lifeline_that_comes_late_leaves_the_next_generation_alone(monkeypatch
     assert cut == []
     rank.let_go(2)
     assert cut == [True]
+
+
+def test_who_interrupts_once_more_while_ranks_are_freed_finds_new_ranks(doomed, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Exchange, "collect", interrupt)
+        patch.setattr(Exchange, "free", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            doomed.cell("dist.barrier() if rank == 1 else None")
 
 
 def test_an_idle_rank_does_not_heed_an_interrupt(doomed):

@@ -1,11 +1,15 @@
 """`%%ranks` in a notebook that is executed twice, in two kernels: the same outputs both times."""
 
 import asyncio
+import os
 import re
 
 import nbformat
+import psutil
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
+from processes import come_to_rest
 
 from dtlib.runtime.magic import _parse
 
@@ -29,6 +33,7 @@ CELLS = {
     "function": "from dtlib import launch\n\ndef invert():\n    import torch.distributed as dist\n"
     "    return 1 / dist.get_rank()\n\nwith launch(2) as two:\n    two.run(invert)",
     "hang": "%%ranks 4 --timeout 2\nif rank == 1: dist.barrier()",
+    "still": "%%ranks 4\nx[0].item() + rank",
     "end": "%%ranks 4\ndist.get_world_size()",
 }
 NUMBERS = {name: number for number, name in enumerate(CELLS, start=1)}
@@ -44,16 +49,20 @@ def shown(cell):
     return re.sub(r"\x1b\[[0-9;]*m", "", "".join(texts)).rstrip("\n")
 
 
-async def execute():
+# The second kernel runs in a pod, whose environment speaks of a rank: no notebook is one.
+POD = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+
+
+async def execute(**environment):
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=cells)
     client = NotebookClient(notebook, timeout=1800, allow_errors=True, kernel_name="python3")
-    await client.async_execute()
+    await client.async_execute(env={**os.environ, **environment})
     return {name: shown(cell) for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
 async def execute_twice():
-    return await asyncio.gather(execute(), execute())
+    return await asyncio.gather(execute(), execute(**POD))
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +122,39 @@ def test_a_hang_shows_its_line_and_the_next_cell_runs(page):
     text = page["hang"]
     assert text.startswith("RankTimeout: no answer from rank 1 within 2 s (ranks 0, 2, 3 had fin")
     assert "    if rank == 1: dist.barrier()\n" in text
+    assert "free again and keep what their cells had defined" in text
+    assert page["still"] == by_rank(6.0, 7.0, 8.0, 9.0)
     assert page["end"] == by_rank(4, 4, 4, 4)
+
+
+INTERRUPTED = """
+from dtlib import launch
+
+with launch(2) as two:
+    print("hanging", flush=True)
+    two.cell("if rank: dist.barrier()")
+"""
+
+
+def test_the_stop_button_shows_where_the_ranks_were_and_no_more():
+    manager, client = start_new_kernel()
+    try:
+        client.execute(INTERRUPTED)
+        while (message := client.get_iopub_msg(timeout=600))["msg_type"] != "error":
+            if message["content"].get("text") == "hanging\n":
+                assert come_to_rest(psutil.Process(manager.provisioner.pid))
+                manager.interrupt_kernel()
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert message["content"]["traceback"] == [
+        "RanksInterrupted: interrupted (rank 0 had finished)\n"
+        "rank 1 was at\n"
+        "  <ranks cell 1>, line 1, in <module>\n"
+        "    if rank: dist.barrier()\n"
+        "  torch/distributed/distributed_c10d.py, in barrier\n"
+        "The ranks are free again and keep what their cells had defined, except process groups."
+    ]
 
 
 def test_a_cell_that_cannot_run_is_refused_in_few_words(page):

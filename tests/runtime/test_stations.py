@@ -30,6 +30,11 @@ def unknown(name):
     raise socket.gaierror(-2, "Name or service not known")
 
 
+def only(known):
+    """A network that knows one name."""
+    return lambda name: "10.0.0.9" if name == known else unknown(name)
+
+
 @pytest.mark.parametrize(
     ("station", "changes", "said"),
     [
@@ -43,7 +48,7 @@ def unknown(name):
             {"variables": {**ALONE, "SLURM_PROCID": "3"}},
             "SLURM_PROCID is set, which PyTorch does not read",
         ),
-        ("ranks", {}, "rank 8 of 16, from the environment: launch() joins that world"),
+        ("ranks", {}, "rank 8 of 16, from the environment: a script's launch() joins that world"),
         ("name", {}, "node-1 is 10.0.0.12, node-0 is 10.0.0.11"),
         ("port", {}, "node-0:29500 answers"),
         ("port", {"variables": {"RANK": "0"}}, "29500, is free here"),
@@ -68,20 +73,70 @@ def test_a_station_says_what_it_found(station, changes, said):
         ("ranks", {"variables": {"WORLD_SIZE": None}}, "WORLD_SIZE not; start with torchrun"),
         ("ranks", {"variables": {"RANK": "16"}}, "RANK is '16' of WORLD_SIZE '16'"),
         ("ranks", {"variables": {"RANK": "one"}}, "RANK is 'one'"),
-        ("name", {"resolve": unknown}, "node-0 does not resolve; add it to /etc/hosts"),
+        ("name", {"resolve": unknown}, "node-1 and node-0 do not resolve; add them to /etc/hosts"),
+        ("name", {"name": "x", "resolve": only("node-0")}, "PROBLEM: x does not resolve; add it"),
+        ("name", {"resolve": only("node-1")}, "PROBLEM: node-0 does not resolve; add it"),
         ("name", {"resolve": lambda _: "127.0.0.1"}, "leads every node to itself"),
         ("port", {"connect": refuse}, "node-0:29500 does not answer (connection refused)"),
         ("port", {"variables": {"RANK": "0"}, "listen": refuse}, "29500 is not free"),
         ("port", {"variables": {"MASTER_PORT": "http"}}, "a number from 1 to 65535 is wanted"),
-        ("interfaces", {"variables": {"GLOO_SOCKET_IFNAME": "eth9"}}, "there is no eth9"),
+        ("interfaces", {"variables": {"GLOO_SOCKET_IFNAME": "eth9"}}, "there is no eth9 with an"),
+        (
+            "interfaces",
+            {"variables": {"GLOO_SOCKET_IFNAME": "eth9,eth0,ib7"}},
+            "there is no eth9 and no ib7 with an address. There is: lo 127.0.0.1, eth0",
+        ),
         ("interfaces", {"variables": {"NCCL_SOCKET_IFNAME": "bond"}}, "leaves no interface of"),
         ("transport", {}, "is there and not used: unset NCCL_IB_DISABLE"),
         ("transport", {"variables": {**HEALTHY, "NCCL_NET": "Socket"}}, "not used: unset NCCL_NET"),
+        (
+            "transport",
+            {"variables": {"NCCL_NET": "Socket"}},
+            "not used: unset NCCL_IB_DISABLE and NCCL_NET",
+        ),
     ],
 )
 def test_a_problem_is_a_line_that_says_what_to_do(station, changes, said):
     found = STATIONS[station](host(**changes))
     assert "PROBLEM: " in found and said in found
+
+
+CARD = "mlx5_0 (400 Gb/sec (4X NDR))"
+TOPOLOGY = "NVLink or PCIe, as nvidia-smi topo -m says"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, f"NCCL over {TOPOLOGY} between 8 GPUs; out of it {CARD}"),
+        (
+            {"variables": {**HEALTHY, "NCCL_P2P_DISABLE": "1"}},
+            "NCCL over host memory (NCCL_P2P_DISABLE is set) between 8 GPUs; out of it " + CARD,
+        ),
+        ({"gpus": 1}, f"one GPU, so none inside; out of it {CARD}"),
+        (
+            {"gpus": 2, "infiniband": ()},
+            f"NCCL over {TOPOLOGY} between 2 GPUs; out of it sockets over eth0",
+        ),
+        ({"gpus": 0}, "gloo between processes of this machine; out of it sockets over eth0"),
+        (
+            {"gpus": 0, "interfaces": {"lo": "127.0.0.1", "docker0": "172.17.0.1"}},
+            "gloo between processes of this machine; out of it sockets, and no interface leads out",
+        ),
+        # NCCL's network is off, and nobody here uses NCCL.
+        (
+            {"gpus": 0, "variables": {"NCCL_IB_DISABLE": "1"}},
+            "gloo between processes of this machine; out of it sockets over eth0",
+        ),
+    ],
+)
+def test_the_transport_is_one_way_inside_and_one_way_out(changes, said):
+    assert STATIONS["transport"](host(**{"variables": HEALTHY, **changes})) == said
+
+
+def test_two_ports_are_both_named():
+    report = STATIONS["transport"](host(variables=HEALTHY, infiniband=("mlx5_0", "mlx5_1")))
+    assert report.endswith("out of it mlx5_0, mlx5_1")
 
 
 def test_the_report_of_a_host_has_every_station_and_is_the_same_every_time():

@@ -1,7 +1,24 @@
 """The text that runs in a notebook runs under torchrun, where the ranks are there already."""
 
+import os
 import subprocess
 import sys
+
+import pytest
+
+from dtlib.runtime import frames, launch, torchrun
+
+POD = {"RANK": "0", "WORLD_SIZE": "1"}
+
+
+@pytest.fixture
+def pod(monkeypatch):
+    """What a pod of Kubeflow or SageMaker tells all that it runs."""
+    for name in [*POD, "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"]:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in POD.items():
+        monkeypatch.setenv(name, value)
+
 
 SCRIPT = """
 import sys
@@ -52,3 +69,47 @@ def test_under_torchrun_launch_joins_and_run_returns_the_result_of_this_rank(tmp
             f"cell {5 + rank}",
             "CollectiveMismatch",
         ]
+
+
+class Kernel:
+    kernel = "of Jupyter"
+
+
+@pytest.mark.parametrize(("shell", "joins"), [(Kernel(), False), (object(), True), (None, True)])
+def test_in_a_pod_a_notebook_has_ranks_of_its_own_and_a_script_joins(
+    pod, monkeypatch, shell, joins
+):
+    """IPython in a terminal may be what torchrun has started; a notebook never is."""
+    monkeypatch.setattr(frames, "_shell", lambda: shell)
+    assert torchrun.is_torchrun() is joins
+
+
+def test_a_notebook_in_a_pod_adds_up_over_ranks_of_its_own(pod, monkeypatch):
+    monkeypatch.setattr(frames, "_shell", Kernel)
+    with launch(2) as ranks:
+        assert ranks.cell("import os; os.environ['RANK'], os.environ['WORLD_SIZE']") == [
+            ("0", "2"),
+            ("1", "2"),
+        ]
+        assert ranks.cell("x = torch.ones(1); dist.all_reduce(x); x.item()") == [2.0] * 2
+    assert {name: os.environ[name] for name in POD} == POD
+
+
+def test_a_script_in_a_pod_is_told_how_to_get_ranks_of_its_own(pod):
+    """The twin: without a notebook the same call is refused."""
+    with pytest.raises(ValueError) as caught:
+        launch(2)
+    assert str(caught.value) == (
+        "n is 2, but WORLD_SIZE in the environment is 1: leave out n to join that world, or unset "
+        "RANK WORLD_SIZE for ranks of your own"
+    )
+
+
+def test_half_of_what_a_launcher_tells_is_named_before_anyone_waits(pod, monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "node-0")
+    with pytest.raises(RuntimeError) as caught:
+        launch()
+    assert str(caught.value) == (
+        "RANK and WORLD_SIZE are set, but MASTER_PORT not: start the script with torchrun, or "
+        "unset RANK WORLD_SIZE for ranks of your own"
+    )
