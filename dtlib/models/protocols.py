@@ -54,6 +54,17 @@ class WidenedFeedForward(Protocol):
 
 
 @runtime_checkable
+class PositionedModel(Protocol):
+    """Blocks with an `attention` each, and `forward(tokens_bs, positions)`: `context_parallel`.
+
+    Token j of a sequence stands at `positions[j]`; all but attention works token by token.
+    """
+
+    blocks: Iterable
+    forward: Callable
+
+
+@runtime_checkable
 class MixingAttention(Protocol):
     """Attention whose exchange of tokens is a function that can be replaced: `context_parallel`.
 

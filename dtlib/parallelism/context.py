@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-from torch import nn
 
 from dtlib.foundations.require import require
+from dtlib.models.protocols import MixingAttention, PositionedModel, require_parts
 from dtlib.parallelism import layouts
+from dtlib.parallelism.expert import MoELayer
+from dtlib.parallelism.keeper import KeepsGroups
 from dtlib.parallelism.messages import ranks_of
 from dtlib.parallelism.sequence import (
     all_gather_attention,
@@ -23,25 +25,30 @@ ATTENTIONS = {
 }
 
 
-class ContextParallel(nn.Module):
+class ContextParallel(KeepsGroups):
     """A GPT whose ranks each hold some tokens of every sequence, and all of the parameters.
 
-    Arguments: `module`, a `dtlib.models.GPT`, whose attention this exchanges; `group`; `layout`, a
-    function of (seq, P) as in `layouts`; `attention`, a name of `ATTENTIONS`.
+    Arguments: `module`, a `dtlib.models.GPT` or another `PositionedModel` whose blocks have a
+    causal `MixingAttention`, which this exchanges; `group`; `layout`, a function of (seq, P) as in
+    `layouts`; `attention`, a name of `ATTENTIONS`.
     The loss is partitioned: each rank calls `backward` on the loss of its own tokens, and then all
-    call `sum_gradients`. Raises ValueError for an unknown attention and heads that do not fit.
+    call `sum_gradients`. Raises ValueError for an unknown attention and heads that do not fit, and
+    TypeError for a model that lacks a part.
     """
 
     def __init__(self, module, group, layout: Callable, attention: str):
         super().__init__()
         names = ", ".join(map(repr, ATTENTIONS))
         require(attention in ATTENTIONS, "context_parallel", "attention", attention, names)
+        require_parts("context_parallel", PositionedModel, module)
         self.module, self.group, self.layout = module, group, layout
         self.rank, self.P = ranks_of(group)
-        for block in module.blocks:
+        for number, block in enumerate(module.blocks):
+            part = getattr(block, "attention", None)
+            require_parts("context_parallel", MixingAttention, part, f"blocks[{number}].attention")
             if attention == "ulysses":
-                require_heads(block.attention.heads, block.attention.kv_heads, self.P)
-            block.attention.mix = self._with_all(ATTENTIONS[attention])
+                require_heads(part.heads, part.kv_heads, self.P)
+            part.mix = self._with_all(ATTENTIONS[attention])
 
     def forward(self, tokens_bs):
         """The logits of this rank's tokens, in the order of its layout; every rank passes all."""
@@ -58,9 +65,8 @@ class ContextParallel(nn.Module):
 
     def sum_gradients(self) -> None:
         """Add every parameter's gradient over the ranks: each has seen its own tokens only."""
-        for parameter in self.parameters():
-            if parameter.grad is not None:
-                dist.all_reduce(parameter.grad, group=self.group)
+        for parameter in trained_parameters(self.module):
+            dist.all_reduce(parameter.grad, group=self.group)
 
     def _with_all(self, attention: Callable) -> Callable:
         def mix(q_bnsd, k_bmsd, v_bmsd, own_positions):
@@ -68,6 +74,21 @@ class ContextParallel(nn.Module):
             return attention(q_bnsd, k_bmsd, v_bmsd, table, self.group)
 
         return mix
+
+
+def trained_parameters(module) -> list:
+    """What every rank has and trains; a parameter that no token of this rank reached has 0.
+
+    Raises ValueError for experts that are spread over ranks: another rank has others.
+    """
+    spread = [name for name, part in module.named_modules() if isinstance(part, MoELayer)]
+    rule = "none: dtlib.parallelism.sum_gradients takes experts that are spread over ranks"
+    require(not spread, "ContextParallel.sum_gradients", "a part that is spread", spread, rule)
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in trained:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    return trained
 
 
 def context_parallel(module, group, layout: Callable = layouts.zigzag, attention: str = "ring"):
