@@ -154,6 +154,7 @@ class DataParallel(KeepsHooks):
 
         Buffers are handed out when it begins. Inside `no_sync`, nothing is sent.
         """
+        self._settle()
         self._hand_out_buffers()
         with self.no_sync():
             yield
@@ -254,7 +255,10 @@ class DataParallel(KeepsHooks):
             bucket.work.wait()
         for bucket in self.buckets[: self._launched]:
             bucket.drop()
-        self._arrange(self._arranged)
+        if self._learning:
+            self._learn_order()
+        else:
+            self._arrange(self._arranged)
 
     def _follow(self) -> None:
         """The buckets hold what the module trains now; where that is nothing, they stay."""
