@@ -47,7 +47,8 @@ class Timeline:
     """Spans of one or many ranks.
 
     Arguments: ``spans``; ``unit``, of their times: "s", or "" for the steps of a simulation that
-    have no duration; ``names``, what the legend of a drawing calls a kind, if not by its own name.
+    have no duration; ``names``, what the legend of a drawing calls a kind, if not by its own name;
+    ``ranks`` that were there (None: those that have a span): one without a span was idle all along.
     Raises ValueError for a span that stops before it starts, or of another kind.
 
     >>> two_stages = Timeline(
@@ -67,23 +68,23 @@ class Timeline:
     """
 
     def __init__(
-        self, spans: Iterable[Span], unit: str = "s", names: Mapping[str, str] | None = None
+        self,
+        spans: Iterable[Span],
+        unit: str = "s",
+        names: Mapping[str, str] | None = None,
+        ranks: Iterable[int] | None = None,
     ):
         spans = (span if type(span) is Span else Span._make(span) for span in spans)
         self.spans = sorted(spans, key=itemgetter(0, 3))
         self.unit = unit
         self.names = dict(names or {})
+        self.ranks = sorted({*(ranks or ()), *self._by_rank})
         for span in self.spans:
             if span.stop < span.start:
                 raise ValueError(f"span {span.name!r} of rank {span.rank} stops before it starts")
             if span.kind not in COLORS:
                 allowed = ", ".join(map(repr, COLORS))
                 raise ValueError(f"kind must be one of {allowed}; got {span.kind!r}")
-
-    @property
-    def ranks(self) -> list[int]:
-        """The ranks that have a span."""
-        return list(self._by_rank)
 
     @property
     def makespan(self):
@@ -140,8 +141,9 @@ class Timeline:
         """
         from dtlib.style import figure, quantity_axis
 
-        lanes = self._lanes()
-        rows = sorted({(s.rank, lanes.index(s.lane)) for s in self.spans})
+        lanes = self._lanes() or [""]
+        busy = {(s.rank, lanes.index(s.lane)) for s in self.spans}
+        rows = sorted(busy | {(rank, 0) for rank in self.ranks if not self.of(rank)})
         width = 7.2
         fig, ax = figure(width, 0.9 + 0.36 * len(rows))
         origin = min((span.start for span in self.spans), default=0)

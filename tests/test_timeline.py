@@ -61,6 +61,35 @@ def test_a_timeline_of_nothing_has_no_length_and_no_bubble():
     empty.draw()
 
 
+def test_a_rank_without_a_span_is_idle_all_along():
+    """Rank 0, and 2 and 3 in the middle, have nothing to do; 1 and 4 work half of the time."""
+    spans = [Span(1, "compute", "F0", 0, 2, "forward"), Span(4, "compute", "F0", 2, 4, "forward")]
+    timeline = Timeline(spans, unit="", ranks=range(5))
+    assert timeline.ranks == [0, 1, 2, 3, 4] and timeline.makespan == 4
+    assert timeline.bubble_fraction == 1 - 4 / 20 and timeline.stage_bubble == 0
+    assert [timeline.busy(r) for r in timeline.ranks] == [0, 2, 0, 0, 2]
+    assert repr(timeline) == "Timeline of 5 ranks: 2 spans in 4 steps, 80% idle"
+    (axes,) = timeline.draw().axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"rank {r}" for r in range(5)]
+    assert [round(bar.get_y() + bar.get_height() / 2) for bar in axes.patches] == [1, 4]
+
+
+def test_sabotage_without_being_told_nobody_sees_an_idle_rank():
+    span = Span(1, "compute", "F0", 0, 2, "forward")
+    assert Timeline([span]).bubble_fraction == 0 and Timeline([span]).ranks == [1]
+    assert Timeline([span], ranks=[0]).bubble_fraction == 0.5
+
+
+def test_the_trace_names_ranks_that_have_no_span(tmp_path):
+    timeline = Timeline([Span(0, "a", "F0", 0, 1, "forward")], ranks=range(2))
+    events = json.loads(timeline.to_chrome_trace(tmp_path / "t.json").read_text())["traceEvents"]
+    assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == [
+        "rank 0",
+        "rank 1",
+    ]
+    assert Timeline([], ranks=range(2)).draw().axes[0].get_yticklabels()[1].get_text() == "rank 1"
+
+
 @pytest.mark.parametrize(
     ("span", "message"),
     [

@@ -119,7 +119,8 @@ class _Worker:
         self.losses: dict[int, float | None] = {}
         self.input_gradients: dict[int, torch.Tensor] = {}
         self.outputs: dict[int, torch.Tensor] | None = None
-        self.like = next(p for stage in stages.values() for p in stage.parameters())
+        parameters = (p for stage in stages.values() for p in stage.parameters())
+        self.like = next(parameters, batch.inputs[0][0])  # a rank may have nothing to do
         self.post = Post(schedule, rank, group, self.like.device, batch.kinds)
 
     def do(self, action: Action) -> None:
@@ -264,7 +265,7 @@ def _own_stages(schedule: PipelineSchedule, rank: int, stages) -> dict[int, torc
     if missing:
         raise ValueError(f"stages must have those of rank {rank}; missing are {missing}")
     own = {s: stages[s] for s in schedule.stages_of(rank)}
-    if not any(list(stage.parameters()) for stage in own.values()):
+    if own and not any(list(stage.parameters()) for stage in own.values()):
         raise ValueError(
             f"stages of rank {rank} must have a parameter, whose device is that of what it "
             f"receives; stages {list(own)} have none"

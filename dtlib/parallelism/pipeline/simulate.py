@@ -25,7 +25,8 @@ class PipelineTimeline(Timeline):
 
     def __init__(self, spans, schedule: PipelineSchedule, unit: str = "s"):
         names = {"backward": "input gradient", "weight": "weight gradient"}
-        super().__init__(spans, unit, names if schedule.splits_backward else None)
+        names = names if schedule.splits_backward else None
+        super().__init__(spans, unit, names, range(schedule.p))
         self.schedule = schedule
 
     @property
