@@ -24,8 +24,7 @@ class RandomStreams:
 
     def __init__(self, seed: int, group, device: str = "cpu"):
         rank, _ = ranks_of(group)
-        on_cpu = torch.device(device).type == "cpu"
-        self._torch = torch if on_cpu else torch.get_device_module(device)
+        self._device = torch.device(device)
         self._states = {}
         for name, own_seed in (("replicated", seed), ("sharded", seed + 1 + rank)):
             generator = torch.Generator(device).manual_seed(own_seed)
@@ -41,10 +40,12 @@ class RandomStreams:
 
     @contextmanager
     def _drawing_from(self, name: str):
-        outside = self._torch.get_rng_state()
-        self._torch.set_rng_state(self._states[name])
+        on_cpu = self._device.type == "cpu"
+        generators = torch if on_cpu else torch.get_device_module(self._device)
+        outside = generators.get_rng_state()
+        generators.set_rng_state(self._states[name])
         try:
             yield
         finally:
-            self._states[name] = self._torch.get_rng_state()
-            self._torch.set_rng_state(outside)
+            self._states[name] = generators.get_rng_state()
+            generators.set_rng_state(outside)

@@ -189,7 +189,8 @@ class RowParallelLinear(DividedLayer):
         y_bsh = leave(F.linear(x_bsi, self.weight), self.group, self.sequence_parallel)
         if self.bias is None:
             return y_bsh
-        return y_bsh + (_through_f(self.bias, self.group) if self.sequence_parallel else self.bias)
+        bias = _through_f(self.bias, self.group) if self.sequence_parallel else self.bias
+        return y_bsh + bias.to(y_bsh.dtype)  # under autocast the product has the fewer bits
 
     def extra_repr(self) -> str:
         return f"{_sizes(self)}, {self.share('rows', self.in_features)}"

@@ -211,10 +211,13 @@ def shard_state(state: Mapping[str, torch.Tensor], spec, rank: int, P: int) -> d
 def merge_states(states: Sequence[Mapping[str, torch.Tensor]], spec) -> dict:
     """The state dict of the whole model, from those of all ranks in order.
 
-    Raises ValueError for a parameter of which ranks hold copies that differ by a single bit: an
-    update that one of them missed.
+    Raises ValueError for states of other names, and for a parameter of which ranks hold copies that
+    differ by a single bit: an update that one of them missed.
     """
     P, whole = len(states), {}
+    for rank, state in enumerate(states):
+        other = sorted(set(state) ^ set(states[0]))
+        require(not other, "merge_states", f"names of rank {rank} alone, or not", other, "none")
     for name in states[0]:
         cut, parts = cut_of(name, spec.kv_heads, P), [state[name] for state in states]
         copies = P if cut.dim is None else cut.copies

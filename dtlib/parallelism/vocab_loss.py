@@ -20,13 +20,15 @@ def vocab_parallel_cross_entropy(
     Three all-reduces of one number for each token: m, the sum of exponentials, and the target's
     logit, which one rank has. The gradient, softmax minus one-hot, needs no further message.
     Arguments: `logits_bsv`, this rank's words; `targets_bs`, words of the whole vocabulary, -100
-    where there is none; `group`; `reduction`, "mean" over the targets that count, or "sum".
-    Returns the same number on every rank (replicated loss).
+    where there is none; `group`; `reduction`, "mean" over the targets that count (NaN if there are
+    none), or "sum".
+    Returns the same number on every rank (replicated loss), in 32 bits for logits of 16.
     Raises ValueError for another reduction, other shapes, and targets that are no words.
     Source: Shoeybi et al. 2019, section 3.
     """
     words = logits_bsv.shape[-1]
     first = _checked(logits_bsv, targets_bs, group, reduction)
+    logits_bsv = logits_bsv.to(torch.promote_types(logits_bsv.dtype, torch.float32))
     largest_bs = logits_bsv.detach().amax(-1)
     dist.all_reduce(largest_bs, op=dist.ReduceOp.MAX, group=group)
     shifted_bsv = logits_bsv - largest_bs[..., None]

@@ -332,6 +332,35 @@ def test_an_error_names_the_argument_its_value_and_the_rule(ranks, call, says):
         ranks.run(on_this_rank, call)
 
 
+def test_how_far_an_operator_is_off_does_not_depend_on_its_size(ranks):
+    """A power of two changes no digit, so wrong operators 2^66 times smaller are as wrong."""
+
+    def gaps(scale):
+        import torch.distributed as dist
+
+        from dtlib.parallelism import adjoint_gap
+        from dtlib.parallelism.adjoint import linear
+
+        world, rank = dist.group.WORLD, dist.get_rank()
+
+        def differs(x, group):
+            return x * scale * (1 + rank)
+
+        def doubled(x, group):
+            return linear(x, lambda x: scale * x, transpose=lambda y: 2 * scale * y)
+
+        return (
+            adjoint_gap(differs, (4, 3), world, before="replicated", after="replicated"),
+            adjoint_gap(doubled, (4, 3), world, before="sharded", after="sharded"),
+        )
+
+    P, plain = ranks.n, ranks.run(gaps, 1.0)
+    assert ranks.run(gaps, 2.0**-66) == plain == ranks.run(gaps, 2.0**66)
+    for different, twice in plain:
+        assert different == pytest.approx((P - 1) / P, rel=1e-12)  # of P times x, P - 1 too much
+        assert twice > 0.01
+
+
 def test_the_table_shows_itself():
     assert "| `copy_to_ranks` | `sum_over_ranks` | nothing / all-reduce |" in (
         ADJOINTS._repr_markdown_()

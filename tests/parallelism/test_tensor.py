@@ -287,6 +287,20 @@ def test_sabotage_one_bias_that_missed_an_update_is_found_when_merging():
         merge_states(states, CLASSIC)
 
 
+def test_states_of_other_names_or_sizes_are_not_merged_or_cut():
+    from dtlib.models import GPT
+    from dtlib.parallelism import merge_states, shard_state
+
+    whole = GPT(CLASSIC, seed=3).state_dict()
+    states = [shard_state(whole, CLASSIC, rank, 4) for rank in range(4)]
+    del states[3]["norm.bias"]
+    with pytest.raises(ValueError, match=r"of rank 3 alone, or not is \['norm.bias'\]"):
+        merge_states(states, CLASSIC)
+    for rank in range(5):  # 24 words; the last ranks alone would notice a shorter part
+        with pytest.raises(ValueError, match="must be a divisor of"):
+            shard_state(whole, CLASSIC, rank, 5)
+
+
 def native_errors():
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
@@ -477,6 +491,28 @@ def masks():
         with getattr(streams, name.split()[0])():
             found[name] = dropout(ones, 0.5)
     return found, torch.equal(before, torch.get_rng_state())
+
+
+def copied_streams():
+    from copy import deepcopy
+
+    import torch.distributed as dist
+
+    from dtlib.parallelism import RandomStreams
+
+    def draw(streams):
+        with streams.sharded():
+            return torch.rand(3)
+
+    streams = RandomStreams(5, dist.group.WORLD)
+    first, copied = draw(streams), deepcopy(streams)
+    return first, draw(copied), draw(streams)
+
+
+def test_a_copy_of_streams_draws_what_they_would_have_drawn(four):
+    for first, of_copy, second in four.run(copied_streams):
+        assert torch.equal(of_copy, second)
+        assert not torch.equal(first, second)
 
 
 def test_dropout_is_the_same_on_copies_and_different_on_shards(four):

@@ -113,3 +113,25 @@ def test_what_would_be_counted_wrong_is_refused(targets, options, said):
 
     with launch(2, timeout=60) as two, pytest.raises(RanksError, match=said):
         two.run(run, targets, options)
+
+
+def test_logits_of_16_bits_give_a_loss_of_32(ranks):
+    """As if they had 32 bits from the start; the gradient is rounded to 16 bits at the end."""
+    logits, targets = batch(dtype=torch.bfloat16)
+    exact = logits.float().requires_grad_()
+    expected = torch.nn.functional.cross_entropy(exact.flatten(0, 1), targets.flatten())
+    expected.backward()
+    for rank, ((loss, grad), _, _) in enumerate(ranks.run(losses, logits, targets)):
+        assert (loss.dtype, grad.dtype) == (torch.float32, torch.bfloat16)
+        assert torch.allclose(loss, expected, rtol=1e-6, atol=0)  # 16 bits are good for 4e-3
+        own = exact.grad.chunk(ranks.n, -1)[rank]
+        assert torch.allclose(grad.float(), own, rtol=2**-8, atol=0)
+
+
+def test_without_a_target_that_counts_the_mean_is_none_and_the_sum_is_nothing(ranks):
+    logits, targets = batch()
+    targets[:] = -100
+    for reduction, expected in (("mean", float("nan")), ("sum", 0.0)):
+        for (loss, _), (whole, _), _ in ranks.run(losses, logits, targets, reduction):
+            assert torch.equal(loss.isnan(), whole.isnan())
+            assert torch.allclose(loss, torch.tensor(expected, dtype=loss.dtype), equal_nan=True)
