@@ -56,14 +56,14 @@ def show(*objects, docstring: bool = False, caption: str = "", alt: str = ""):
         return Output(repr(x), markdown=f"{x.card()}\n\n{_fenced(_equation_as_code(x))}")
     if inspect.isroutine(x) or inspect.isclass(x):
         return _listing(objects, docstring)
+    if hasattr(x, "savefig"):
+        return _figure(x, caption, alt)
     if hasattr(x, "draw"):
         return _figure(x.draw(), caption, alt or repr(x))
     if hasattr(x, "rounds"):
         from dtlib.collectives.draw import draw
 
         return _figure(draw(x), caption, alt or repr(x))
-    if hasattr(x, "savefig"):
-        return _figure(x, caption, alt)
     if any(hasattr(x, f"_repr_{kind}_") for kind in ("mimebundle", "html", "markdown", "svg")):
         return x
     raise TypeError(

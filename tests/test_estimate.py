@@ -217,6 +217,7 @@ def test_dividing_more_never_needs_more_memory_for_the_state(name):
 
 
 def test_a_bubble_is_p_minus_one_over_m_and_interleaving_divides_it():
+    assert of(**SPLIT | {"pp": 2}, interleave=2)["bubble"] > 0
     plain, twice = of(**SPLIT), of(**SPLIT, interleave=3)
     assert plain["bubble"] == pytest.approx(3 / plain["m"] * plain["busy"])
     assert plain["bubble"] == pytest.approx(3 * twice["bubble"])

@@ -199,6 +199,15 @@ def test_the_milliseconds_of_a_step_count_from_its_beginning():
     assert step == step | {"op": "step", "rank": 0, "step": 0, **fields}
 
 
+def test_the_seconds_of_a_log_count_from_its_beginning(monkeypatch):
+    monkeypatch.setattr("dtlib.step_log.time.perf_counter", itertools.count(100.0, 2.0).__next__)
+    log = StepLog(0)
+    log.write("mem", params=1, grads=1, opt=2)
+    log.write("mem", params=1, grads=1, opt=2)
+    assert [record["t"] for record in log.records] == [2, 4]
+    assert [record["step"] for record in log.records] == [-1, -1]
+
+
 def test_on_the_clock_of_the_machine_a_step_ends_after_its_passes():
     log = StepLog(0)
     a_step(log)

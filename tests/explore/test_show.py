@@ -82,6 +82,92 @@ def test_a_row_that_is_no_row_is_refused():
         compare([("ring", 1, 2)], "s")
 
 
+GRID = [("ring", 0.035, 0.035, [0.05, 0.052, 0.06]), ("a < b", 2, None, 3.0)]
+
+
+def test_a_comparison_is_the_same_table_in_a_terminal_in_markdown_and_in_html():
+    shown = compare(GRID, "s", caption="Two.")
+    assert shown.text.splitlines() == [
+        "       predicted  simulated           measured  ratio",
+        "ring       35 ms      35 ms  52 ms (50.4–58.4)  1.49×",
+        "a < b        2 s          –                3 s   1.5×",
+    ]
+    assert shown.markdown.splitlines() == [
+        "|  | predicted | simulated | measured | ratio |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        "| ring | 35 ms | 35 ms | 52 ms (50.4–58.4) | 1.49× |",
+        "| a < b | 2 s | – | 3 s | 1.5× |",
+        "",
+        "Two.",
+    ]
+    table = minidom.parseString(shown.html).documentElement
+    cells = [cell.firstChild for tag in ("th", "td") for cell in table.getElementsByTagName(tag)]
+    texts = [cell.data.strip() for cell in cells if cell]
+    assert texts == [
+        *("predicted", "simulated", "measured", "ratio", "ring", "a < b"),
+        *("35 ms", "35 ms", "52 ms", "1.49×", "2 s", "–", "3 s", "1.5×"),
+    ]
+    (spread,) = table.getElementsByTagName("span")
+    assert (spread.getAttribute("class"), spread.firstChild.data) == ("dt-spread", "(50.4–58.4)")
+    assert "<caption>Two.</caption>" in shown.html
+    assert "caption" not in compare(GRID, "s").html
+
+
+@pytest.mark.parametrize(
+    ("row", "ratio"),
+    [
+        ((2, 3, None), "1.5×"),
+        ((2, 3, 5), "2.5×"),
+        ((None, 3, 5), "–"),
+        ((0, 3, 5), "–"),
+        ((2, None, None), "–"),
+        ((float("nan"), 3, 5), "–"),
+        ((2, None, [5]), "2.5×"),
+    ],
+)
+def test_the_ratio_is_of_the_last_column_that_is_there_to_the_prediction(row, ratio):
+    assert compare([("x", *row)], "s").text.splitlines()[1].split()[-1] == ratio
+
+
+def test_a_spread_keeps_its_units_where_they_differ():
+    (row,) = compare([("x", None, None, [0.5e-3, 1e-3, 1.5e-3])], "s").text.splitlines()[1:]
+    assert row.split() == ["x", "–", "–", "1", "ms", "(600", "µs–1.4", "ms)", "–"]
+
+
+def test_a_listing_of_several_names_each_module_once():
+    shown = show(ring_reduce_scatter, ring_all_reduce, compare).text
+    assert [line for line in shown.splitlines() if line.startswith("#")] == [
+        "# dtlib.collectives.algorithms",
+        "# dtlib.show",
+    ]
+    assert shown.index("def ring_reduce_scatter") < shown.index("def ring_all_reduce")
+    assert "\n\n\ndef ring_all_reduce" in shown
+
+
+def test_the_code_of_a_formula_is_its_definition_and_its_return():
+    code = re.search("```python\n(.*)\n```", show(ring_all_reduce_time).markdown, re.DOTALL)[1]
+    assert code.splitlines() == [
+        "def ring_all_reduce_time(n, P, alpha, beta):",
+        "    return 2 * (P - 1) * alpha + 2 * (P - 1) / P * n / beta",
+    ]
+    assert "@formula" not in show(ring_all_reduce_time, compare).text
+
+
+def test_a_figure_and_what_displays_itself_are_shown():
+    shown = show(drawing(), caption="It rises.", alt="A line.")
+    assert repr(shown) == "Figure: It rises." and 'aria-label="A line."' in shown.svg
+    table = compare(GRID, "s")
+    assert show(table) is table
+    with pytest.raises(TypeError, match="name at least one object"):
+        show()
+
+
+def test_an_output_offers_only_the_kinds_that_it_has():
+    kinds = compare(GRID, "s")._repr_mimebundle_()
+    assert list(kinds) == ["text/plain", "text/markdown", "text/html"]
+    assert list(show(compare)._repr_mimebundle_()) == ["text/plain", "text/markdown"]
+
+
 def test_the_header_says_what_the_plan_says():
     text = chapter_header("12").text
     assert "You need: Chapter 4" in text and "90 minutes" in text and "Python" in text
