@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import nn
 
-from dtlib.foundations.require import require_count, require_positive, require_type
+from dtlib.foundations.require import require, require_count, require_positive, require_type
 from dtlib.memory.offload_activations import OffloadedActivations
 from dtlib.memory.offload_parameters import OffloadedParameters
 from dtlib.memory.offload_store import Store
@@ -27,7 +27,7 @@ from dtlib.memory.offload_stream import placed, places, streamed, wait_for_all
 __all__ = ["OffloadedActivations", "OffloadedOptimizer", "OffloadedParameters", "streamed"]
 
 
-class OffloadedOptimizer:
+class OffloadedOptimizer(torch.optim.Optimizer):
     """Any torch optimizer that treats every parameter by itself, with its state in a store.
 
     Equation: the same update, one unit after the other; state that went and came has the same bits.
@@ -38,9 +38,12 @@ class OffloadedOptimizer:
     many bytes travel together, by default each alone; `units`, instead, lists of parameters that
     travel together; `lookahead`, units; `master`, whether parameters of less than 32 bits have a
     copy in 32 bits, which travels too: the optimizer updates the copy, and the parameter is rounded
-    from it. Raises ValueError for units that do not list every parameter once, a bucket without
-    bytes, a negative look-ahead, and LBFGS, which sees all parameters as one vector; StoreError
-    where the store fails, and then no state is lost.
+    from it. A parameter that was changed in between (loaded) is copied anew.
+    It is an optimizer for schedules and hooks, too: `param_groups` and `defaults` are those of
+    `optimizer`.
+    Raises ValueError for units that do not list every parameter once, a bucket without bytes, a
+    negative look-ahead, LBFGS, which sees all parameters as one vector, and an optimizer that works
+    through another one; StoreError where the store fails, and then no state is lost.
     Source: Ren et al. 2021; Rajbhandari et al. 2021.
 
     >>> from dtlib.memory import HostStore
@@ -74,18 +77,42 @@ class OffloadedOptimizer:
             require_type("OffloadedOptimizer", Iterable, units=units)
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError("LBFGS sees all parameters as one vector; its state cannot be parted")
+        alone, kind = not hasattr(optimizer, "optimizer"), type(optimizer).__name__
+        require(alone, "OffloadedOptimizer", "optimizer", kind, "one that works through no other")
         self.optimizer, self.store = optimizer, store
-        self.lookahead, self.master = lookahead, master
+        self.lookahead, self.master, self._bucket_bytes = lookahead, master, bucket_bytes
+        super().__init__(optimizer.param_groups, optimizer.defaults)
+        self.param_groups = optimizer.param_groups
         self._all = [p for group in optimizer.param_groups for p in group["params"]]
         parted = list(_buckets(self._all, bucket_bytes)) if units is None else [*map(list, units)]
         _check_units(parted, self._all)
-        self.units = [Unit(f"state {id(self)} {i}", unit) for i, unit in enumerate(parted)]
-        self._send(self.units)
+        self.units: list[Unit] = []
+        self._take_over(parted)
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Add one more group of parameters, as torch's optimizers do; its state travels too."""
+        groups = self.optimizer.param_groups
+        if not any(param_group is own for own in groups):
+            self.optimizer.add_param_group(param_group)
+            self._all += groups[-1]["params"]
+            self._take_over(_buckets(groups[-1]["params"], self._bucket_bytes))
+
+    def _take_over(self, parted: Iterable[list[nn.Parameter]]) -> None:
+        first = len(self.units)
+        self.units += [Unit(f"state {id(self)} {i}", unit) for i, unit in enumerate(parted, first)]
+        self._send(self.units[first:])
 
     @property
-    def param_groups(self) -> list[dict]:
-        """The optimizer's own groups. A scheduler of learning rates takes `.optimizer`."""
-        return self.optimizer.param_groups
+    def state(self):
+        """Not to be had, because most of it is in the store: `state_dict` brings it together."""
+        raise RuntimeError(
+            "OffloadedOptimizer: its state is in the store; state_dict() copies it out of there, "
+            "load_state_dict() takes it over"
+        )
+
+    @state.setter
+    def state(self, made: dict) -> None:
+        """torch's constructor makes an empty one, which is not used."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """The optimizer's own."""
@@ -134,6 +161,7 @@ class OffloadedOptimizer:
         """Take over the state of a plain optimizer of the same parameters, or of one like this."""
         require_type("OffloadedOptimizer.load_state_dict", dict, state_dict=state_dict)
         self.optimizer.load_state_dict(state_dict)
+        self.param_groups = self.optimizer.param_groups
         for i, parameter in enumerate(self._all):  # torch rounds state to the parameter's dtype
             for name, value in state_dict["state"].get(i, {}).items():
                 if travels(value):
@@ -167,8 +195,10 @@ class OffloadedOptimizer:
         """What the optimizer updates: the parameter, or its copy in 32 bits."""
         if not self.master or parameter.dtype.itemsize >= 4:
             return parameter
-        held = state.pop("master", None)
-        leaf = nn.Parameter(parameter.detach().float() if held is None else held)
+        now, held = parameter.detach(), state.pop("master", None)
+        if held is not None:  # but what was changed since it was rounded from the copy
+            held = torch.where(now == held.to(now.dtype), held, now.float())
+        leaf = nn.Parameter(now.float() if held is None else held)
         leaf.grad = parameter.grad.float()
         return leaf
 

@@ -90,8 +90,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
         super().__init__(parameters, defaults)
         if not self.flats:
             raise ValueError("parameters: none requires a gradient, so there is nothing to update")
-        self.param_groups, self.state = self.optimizer.param_groups, self.optimizer.state
-        self.defaults = self.optimizer.defaults
+        self.param_groups, self.defaults = self.optimizer.param_groups, self.optimizer.defaults
 
     def add_param_group(self, param_group: dict) -> None:
         """Shard one more group of parameters, as torch's optimizers take it; all ranks call it."""
@@ -177,6 +176,15 @@ class ShardedOptimizer(torch.optim.Optimizer):
         load_whole_state(self.optimizer, self.flats, self._listed, state_dict)
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
+
+    @property
+    def state(self) -> dict:
+        """That of the optimizer of parts."""
+        return self.optimizer.state
+
+    @state.setter
+    def state(self, made: dict) -> None:
+        """torch's constructor makes an empty one, which is not used."""
 
     @property
     def _step_supports_amp_scaling(self) -> bool:

@@ -11,7 +11,6 @@ The nouns:
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from dtlib.foundations.require import require
@@ -121,6 +120,12 @@ class Flat:
                 "again. Move or cast a module before its parameters are sharded, not afterwards"
             )
 
+    def keep_changes(self) -> None:
+        """The part is as the whole is now; a number that nobody changed keeps its precision."""
+        now = self.whole[self.place]
+        changed = now != self.own.to(now.dtype)
+        self.own.copy_(torch.where(changed, now.to(self.own.dtype), self.own))
+
 
 class Reductions:
     """Reduce-scatters, of which one at a time is under way: no second whole gradient is kept."""
@@ -161,29 +166,6 @@ def check_dtypes(owner: str, **dtypes) -> None:
     for name, dtype in dtypes.items():
         good = dtype is None or (isinstance(dtype, torch.dtype) and dtype.is_floating_point)
         require(good, owner, name, dtype, "a floating-point torch.dtype, or None")
-
-
-def clip_gradients(parts: Iterable[nn.Parameter], max_norm: float, group) -> torch.Tensor:
-    """Scale the gradients of all ranks' parts so that their common norm is at most `max_norm`.
-
-    Equation: the square of the norm is the sum of the parts' squares: one all-reduce of one number.
-    Arguments: `parts`, whose gradients are reduced already (`FullySharded.parameters()`);
-    `max_norm`, positive; `group`. Returns the norm before. Raises ValueError for another bound,
-    and for no part.
-    """
-    good = isinstance(max_norm, int | float) and max_norm > 0
-    require(good, "clip_gradients", "max_norm", max_norm, "a positive number")
-    parts = list(parts)
-    require(bool(parts), "clip_gradients", "parts", parts, "at least one parameter")
-    gradients = [part.grad for part in parts if part.grad is not None]
-    total = torch.zeros((), dtype=torch.float64, device=parts[0].device)
-    for gradient in gradients:
-        total += gradient.double().square().sum()
-    dist.all_reduce(total, group=group)
-    norm = total.sqrt()
-    for gradient in gradients:
-        gradient.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0).to(gradient.dtype))
-    return norm
 
 
 def whole_state(

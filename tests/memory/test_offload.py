@@ -480,3 +480,102 @@ def test_layers_are_recomputed_one_by_one_and_a_chain_of_them_is_refused():
             Recomputed(model, checkpoint_policy("full"))(tokens).square().sum().backward()
             found.append(gradients(model))
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+@pytest.mark.parametrize("name", ["LambdaLR", "CosineAnnealingLR", "OneCycleLR"])
+def test_a_schedule_takes_the_offloaded_optimizer_itself_also_after_loading(name):
+    options = {
+        "LambdaLR": {"lr_lambda": lambda step: 1 / (1 + step)},
+        "CosineAnnealingLR": {"T_max": 7},
+        "OneCycleLR": {"max_lr": 0.1, "total_steps": 9},
+    }[name]
+    results = []
+    for offload in (False, True):
+        model = model_of()
+        with LateStore() as store:
+            optimizer = inner = OPTIMIZERS["adamw"](model.parameters())
+            if offload:
+                optimizer = OffloadedOptimizer(inner, store)
+            schedule = getattr(torch.optim.lr_scheduler, name)(optimizer, **options)
+            train(model, optimizer, 3, step=lambda: (optimizer.step(), schedule.step()))  # noqa: B023
+            optimizer.load_state_dict(optimizer.state_dict())
+            train(model, optimizer, 3, 3, step=lambda: (optimizer.step(), schedule.step()))  # noqa: B023
+            results.append([*model.parameters(), torch.tensor(optimizer.param_groups[0]["lr"])])
+    assert same_bits(*results)
+
+
+def test_a_group_that_is_added_later_travels_and_hooks_are_called():
+    results, seen = [], []
+    for offload in (False, True):
+        first, second = (nn.Parameter(torch.ones(16)) for _ in range(2))
+        with LateStore() as store:
+            optimizer = torch.optim.AdamW([("first", first)], lr=0.1)
+            if offload:
+                optimizer = OffloadedOptimizer(optimizer, store)
+                optimizer.register_step_pre_hook(lambda *_: seen.append(1))
+            for step in range(4):
+                if step == 2:
+                    optimizer.add_param_group({"params": [("second", second)], "lr": 0.3})
+                optimizer.zero_grad()
+                (first.square().sum() + second.pow(3).sum()).backward()
+                optimizer.step()
+            if offload:
+                assert store.held == 2 * 2 * 16 * 4
+            state = optimizer.state_dict()
+            assert [group["param_names"] for group in state["param_groups"]] == [
+                ["first"],
+                ["second"],
+            ]
+            results.append([first, second, *(state["state"][i]["exp_avg"] for i in range(2))])
+    assert same_bits(*results)
+    assert len(seen) == 4
+
+
+def test_a_scaled_loss_works_as_on_the_optimizer_itself():
+    results = []
+    for offload in (False, True):
+        model = model_of()
+        with LateStore() as store:
+            optimizer = OPTIMIZERS["momentum"](model.parameters())
+            optimizer = OffloadedOptimizer(optimizer, store) if offload else optimizer
+            scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
+            for number in range(4):
+                optimizer.zero_grad()
+                scaler.scale(loss_of(model, number) * (torch.inf if number == 1 else 1)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            results.append([*model.parameters(), torch.tensor(scaler.get_scale())])
+    assert same_bits(*results)
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_weights_that_are_loaded_beside_masters_in_the_store_stay(loses, monkeypatch):
+    if loses:  # sabotage: the copy in the store wins
+        monkeypatch.setattr(torch, "where", lambda same, held, now: held)
+    start = torch.linspace(-1, 1, 8).bfloat16()
+    weight, master = nn.Parameter(start.clone()), nn.Parameter(start.float())
+    plain = torch.optim.AdamW([master], lr=0.01)
+    with LateStore() as store:
+        optimizer = OffloadedOptimizer(torch.optim.AdamW([weight], lr=0.01), store, master=True)
+        for step in range(4):
+            if step == 2:
+                with torch.no_grad():
+                    weight[:3] = 7
+                    master[:3] = 7
+            weight.grad = torch.linspace(0, 1, 8).bfloat16()
+            master.grad = weight.grad.float()
+            optimizer.step()
+            plain.step()
+        assert same_bits([weight], [master.bfloat16()]) != loses
+        assert same_bits([optimizer.state_dict()["state"][0]["master"]], [master]) != loses
+
+
+def test_what_works_through_another_optimizer_and_state_in_the_store_are_refused():
+    with HostStore() as store:
+        optimizer = OffloadedOptimizer(OPTIMIZERS["adamw"](model_of().parameters()), store)
+        with pytest.raises(ValueError, match="'OffloadedOptimizer', but must be one that works"):
+            OffloadedOptimizer(optimizer, store)
+        with pytest.raises(RuntimeError, match=r"its state is in the store; state_dict\(\)"):
+            optimizer.state  # noqa: B018
+        with pytest.raises(RuntimeError, match="its state is in the store"):
+            copy.deepcopy(optimizer)
