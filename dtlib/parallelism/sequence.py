@@ -47,7 +47,8 @@ def ring_forward(q_bnsd, k_bmsd, v_bmsd, positions, group, tiles: int = 2, mask=
     """The ring itself: this rank's final state, and the keys and values it met last."""
     rank, P = ranks_of(group)
     table = positions_table(positions, mask, group, q_bnsd, k_bmsd, v_bmsd)
-    travelling, state = (k_bmsd, v_bmsd), SoftmaxState.identity(q_bnsd, v_bmsd.shape[-1])
+    travelling = (k_bmsd, v_bmsd)
+    state = SoftmaxState.identity(q_bnsd, width=v_bmsd.shape[-1])
     for t in range(P):
         if t:
             travelling = shift(travelling, group)
