@@ -136,6 +136,12 @@ class MoELayer(KeepsGroups):
             {str(e): mixture.experts[e] for e in range(first, first + own)}
         )
 
+    @property
+    def pieces(self) -> dict[str, int]:
+        """Among how many ranks each parameter is divided that not every rank has, by name."""
+        _, P = ranks_of(self.group)
+        return {f"experts.{name}": P for name, _ in self.experts.named_parameters()}
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x_th = x.flatten(0, -2)
         bias_e = self.balancer.bias_e if self.balancer else None
