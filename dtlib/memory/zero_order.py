@@ -63,6 +63,8 @@ class RunOrder:
         """Meet ranks that go on as before in their next gather, and say that this one does not."""
         if self._then is None:
             return
+        for ahead in (u for u in expected if u and u.under_way):
+            ahead.gather()  # another rank may have objected to it
         following = self._then if torch.is_grad_enabled() else self
         later = [u for u in following.before[:1] if u and not u.keep]
         gathers = [u for u in expected if u and not u.under_way] + later
@@ -73,8 +75,8 @@ class RunOrder:
         numbers = torch.zeros(self.P, dtype=torch.int64, device=self.units[0].flats[0].own.device)
         numbers[self.rank] = len(self.units) if unit is None else self.units.index(unit)
         dist.all_reduce(numbers, group=self.group)
-        mine, *_ = numbers[self.rank : self.rank + 1].tolist()
-        if others := [rank for rank, other in enumerate(numbers.tolist()) if other != mine]:
+        seen = numbers.tolist()
+        if others := [rank for rank, number in enumerate(seen) if number != seen[self.rank]]:
             raise RuntimeError(different(f"rank {self.rank} runs {_name(unit)}", others))
 
 
