@@ -32,8 +32,8 @@ class ContextParallel(KeepsGroups):
     causal `MixingAttention`, which this exchanges; `group`; `layout`, a function of (seq, P) as in
     `layouts`; `attention`, a name of `ATTENTIONS`.
     The loss is partitioned: each rank calls `backward` on the loss of its own tokens, and then all
-    call `sum_gradients`. Raises ValueError for an unknown attention and heads that do not fit, and
-    TypeError for a model that lacks a part.
+    call `sum_gradients`, once a step. Raises ValueError for an unknown attention and heads that do
+    not fit, and TypeError for a model that lacks a part.
     """
 
     def __init__(self, module, group, layout: Callable, attention: str):

@@ -107,8 +107,8 @@ class MoELayer(KeepsGroups):
     Equation: y = sum over the chosen of g_i E_i(x), by `dispatch`, this rank's experts, `combine`.
     Arguments: `mixture`, an `ExpertMixture` with all experts, of which this rank keeps its own;
     `group`; `capacity_factor`, places for each copy that is due to an expert, None to drop nothing
-    (with places, ranks need equally many tokens); `gate` and `renormalise` as of `route`;
-    `balancer`, a `BiasBalancer`.
+    (with places, ranks need equally many tokens, and `launch(debug=True)` says who has not);
+    `gate` and `renormalise` as of `route`; `balancer`, a `BiasBalancer`.
     Parameters have the names that they have in `mixture`. After a forward pass `routing` and `plan`
     say what was decided; a copy has decided nothing yet. Raises TypeError for what is no mixture,
     ValueError for experts that the ranks do not divide, another gate, more active experts than
@@ -198,6 +198,7 @@ def sum_gradients(model: nn.Module, everyone, expert_data=None) -> None:
 
     Equation: the router and all else that every rank has is summed over `everyone`; an expert over
     `expert_data`, the ranks that have the same experts (None: it lives once and is complete).
+    Once a step, after its last backward pass: a second time adds up what was added up already.
     What is frozen is left alone; else a parameter without a gradient counts as 0.
     Raises TypeError without `everyone`.
     """

@@ -160,7 +160,8 @@ class BiasBalancer:
     """A bias for each expert that is raised when it had too little, and lowered when too much.
 
     Equation: b_i <- b_i + gamma sign(mean count - count of i), after every step. The bias takes
-    part in the choice and not in the gates, so it adds no gradient. Source: Wang et al. 2024.
+    part in the choice and not in the gates, so it adds no gradient. It is no parameter of a layer:
+    a checkpoint needs `bias_e` beside the layer's state. Source: Wang et al. 2024.
 
     >>> balancer = BiasBalancer(experts=3, gamma=0.5)
     >>> balancer.update(torch.tensor([6, 3, 0]))

@@ -10,7 +10,7 @@ takes this rank's queries, keys and values and returns this rank's result:
 Shapes are in the names: b sequences, n query heads, m key and value heads (m divides n), s tokens,
 d numbers in a head (those of a value may be another number). `positions` is a table of `layouts`:
 row r has the global positions of rank r's tokens, and masks are made of nothing else (`masks`).
-Without it every token sees every token.
+It is the same on all ranks. Without it every token sees every token.
 The loss is partitioned: every collective goes backwards as its own transpose.
 """
 

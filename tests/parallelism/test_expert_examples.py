@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from dtlib.models import relative_errors, worst
 from dtlib.runtime import RanksError, launch
@@ -79,6 +80,7 @@ def cases(draw):
         "renormalise": draw(st.sampled_from([None, True, False])),
         "balanced": draw(st.booleans()), "autocast": draw(st.sampled_from([False, False, True])),
         "frozen": draw(st.lists(frozen, max_size=2)), "leaf": draw(st.booleans()),
+        "recompute": draw(st.sampled_from([None, None, "reentrant", "not reentrant"])),
     }  # fmt: skip
 
 
@@ -87,7 +89,8 @@ def case(**other):
     return {
         "members": [0, 1, 2, 3], "own": 2, "k": 2, "tokens": [5, 0, 3, 1], "capacity": None,
         "router": "plain", "shared": 1, "seed": 1, "gate": "softmax", "renormalise": None,
-        "balanced": False, "autocast": False, "frozen": [], "leaf": True, **other,
+        "balanced": False, "autocast": False, "frozen": [], "leaf": True, "recompute": None,
+        **other,
     }  # fmt: skip
 
 
@@ -174,7 +177,8 @@ def on_ranks(listed, spoil=None):
         x, y = (part.split(case["tokens"])[place].clone() for part in batch(case))
         x.requires_grad_(case["leaf"])
         with torch.autocast("cpu", torch.bfloat16, enabled=case["autocast"]):
-            out = layer(x)
+            how = {"use_reentrant": case["recompute"] == "reentrant" and case["leaf"]}
+            out = checkpoint(layer, x, **how) if case["recompute"] else layer(x)
         if out.requires_grad:
             (out * y).sum().backward()
         if spoil == "frozen alike":
@@ -229,6 +233,7 @@ OPTIONS = [
     {"tokens": [3, 3, 3, 3], "capacity": 0.5}, {"tokens": [0, 0, 0, 4]},
     {"members": [1, 2, 3], "tokens": [4, 1, 2]}, {"frozen": ["router"]}, {"frozen": ["experts"]},
     {"frozen": ["experts.0", "experts.1"], "leaf": False},
+    {"recompute": "reentrant"}, {"recompute": "not reentrant"},
 ]  # fmt: skip
 
 

@@ -97,6 +97,12 @@ def test_in_single_precision_to_rounding(ranks, method):
         assert error < 1e-5, name
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_in_half_precision_to_its_eight_bits(ranks, method):
+    for (name, error), _, _ in ranks.run(run, method, "zigzag", 2, True, None, "bfloat16"):
+        assert error < 2**-5, name
+
+
 def differentiate_twice():
     import torch
     import torch.distributed as dist
