@@ -65,8 +65,7 @@ class RankHandle:
         self.signal(signal.SIGINT)
 
     def close(self) -> None:
-        """End the rank."""
-        self.process.kill()
+        """Wait for the end of the rank, and close what led to it."""
         self.process.join()
         self.process.close()
         self.connection.close()

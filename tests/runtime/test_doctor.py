@@ -1,11 +1,12 @@
 """`python -m dtlib doctor` reports, whatever is wrong."""
 
 import importlib.metadata
+from types import SimpleNamespace
 
 import pytest
 
 from dtlib.__main__ import main
-from dtlib.runtime import RankDied, doctor
+from dtlib.runtime import RankDied, backend, doctor
 
 
 def lines_by_title(report):
@@ -51,3 +52,41 @@ def test_what_goes_wrong_is_a_line_of_the_report(finding, monkeypatch, problem):
 def test_a_wrong_sum_is_a_problem(finding, monkeypatch):
     monkeypatch.setattr(doctor, "_sum_of_ranks", lambda: 4.0)
     assert finding()["two ranks"].startswith("PROBLEM: the sum of 1 and 2 came out as [4.0, 4.0]")
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (64 * 10**6, "64 MB"),
+        (64 * 10**6 - 1, "64 MB; start a container with --shm-size=1g"),
+        (16 * 10**9, "16,000 MB"),
+    ],
+)
+def test_little_shared_memory_comes_with_what_to_do(monkeypatch, size, said):
+    monkeypatch.setattr(doctor.os.path, "isdir", lambda _: True)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(total=size))
+    assert doctor._shared_memory() == said
+
+
+def test_a_system_without_shared_memory_is_told_that_it_needs_none(monkeypatch):
+    monkeypatch.setattr(doctor.os.path, "isdir", lambda _: False)
+    assert doctor._shared_memory() == "no /dev/shm; not needed for messages between ranks"
+
+
+def test_gpus_are_counted_and_used_if_there_are_enough(monkeypatch):
+    for gpus, said in (
+        (4, "nccl for 4 ranks, a GPU for each"),
+        (3, "gloo for 4 ranks, on the CPU"),
+    ):
+        monkeypatch.setattr(doctor, "visible_gpus", lambda gpus=gpus: gpus)
+        monkeypatch.setattr(backend, "visible_gpus", lambda gpus=gpus: gpus)
+        assert (doctor._gpus(), doctor._backend()) == (str(gpus), said)
+
+
+def test_the_processors_are_those_that_this_process_may_use(monkeypatch):
+    said = "; each rank computes with one thread, 4 ranks unless you say more"
+    monkeypatch.setattr(doctor.os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
+    assert doctor._cores() == f"2{said}"
+    monkeypatch.delattr(doctor.os, "sched_getaffinity")
+    monkeypatch.setattr(doctor.os, "cpu_count", lambda: 6)
+    assert doctor._cores() == f"6{said}"

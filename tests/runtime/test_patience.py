@@ -111,25 +111,25 @@ def test_sabotage_a_clock_that_may_look_late_takes_an_hour_of_sleep_for_waiting(
 
 
 STOPPED = """
-import time
+import pathlib, time
 from dtlib.runtime import launch
 
-def work(naps):
-    for _ in range(naps):
+def work(begun):
+    pathlib.Path(begun).touch()
+    for _ in range(40):
         time.sleep(0.05)
 
 with launch(2, timeout=4) as ranks:
-    ranks.run(work, 1)
-    print("works", flush=True)
-    ranks.run(work, 40)
-    print("done", flush=True)
+    ranks.run(work, {!r})
+    print("done")
 """
 
 
-def test_ranks_that_were_stopped_with_their_notebook_go_on_with_it(started):
+def test_ranks_that_were_stopped_with_their_notebook_go_on_with_it(started, tmp_path):
     """As on a laptop whose lid is closed: all stop, for longer than the ranks may take."""
-    notebook = started(STOPPED, stdout=subprocess.PIPE, text=True)
-    assert notebook.stdout.readline() == "works\n"
+    begun = tmp_path / "begun"
+    notebook = started(STOPPED.format(str(begun)), stdout=subprocess.PIPE, text=True)
+    assert wait_until(begun.exists)
     family = [notebook, *notebook.children(recursive=True)]
     for process in family:
         process.suspend()

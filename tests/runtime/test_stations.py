@@ -101,6 +101,40 @@ def test_a_problem_is_a_line_that_says_what_to_do(station, changes, said):
     assert "PROBLEM: " in found and said in found
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "29500.0", ""])
+def test_a_port_is_a_number_from_1_to_65535(port):
+    said = STATIONS["port"](host(variables={"MASTER_PORT": port}))
+    assert said == f"PROBLEM: MASTER_PORT is {port!r}; a number from 1 to 65535 is wanted"
+    for allowed in ("1", "65535"):
+        said = STATIONS["port"](host(variables={"MASTER_PORT": allowed}))
+        assert said == f"node-0:{allowed} answers"
+
+
+@pytest.mark.parametrize(("rank", "size"), [("0", "1"), ("15", "16")])
+def test_a_rank_below_the_size_is_one(rank, size):
+    said = STATIONS["ranks"](host(variables={"RANK": rank, "WORLD_SIZE": size}))
+    assert said.startswith(f"rank {rank} of {size}, from the environment")
+
+
+@pytest.mark.parametrize(("here", "warned"), [("8", True), ("16", False), (None, False)])
+def test_a_loopback_address_is_wrong_for_several_nodes_only(here, warned):
+    said = STATIONS["name"](
+        host(variables={"LOCAL_WORLD_SIZE": here}, resolve=lambda _: "127.0.0.1")
+    )
+    assert said.startswith("node-1 is 127.0.0.1, node-0 is 127.0.0.1")
+    assert ("leads every node to itself" in said) is warned
+
+
+def test_every_variable_that_is_set_is_told_and_a_switch_that_is_off_is_not():
+    names = stations._VARIABLES
+    said = STATIONS["variables"](host(variables=dict.fromkeys(names, "1")))
+    assert said.split("; ")[0] == f"NCCL_IB_DISABLE=1: {names['NCCL_IB_DISABLE']}"
+    assert all(f"{name}=1: {what}" in said for name, what in names.items())
+    said = STATIONS["variables"](host(variables=dict.fromkeys(names, "0")))
+    switches = ("NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "CUDA_LAUNCH_BLOCKING")
+    assert {name for name in names if f"{name}=0: " in said} == names.keys() - set(switches)
+
+
 CARD = "mlx5_0 (400 Gb/sec (4X NDR))"
 TOPOLOGY = "NVLink or PCIe, as nvidia-smi topo -m says"
 
