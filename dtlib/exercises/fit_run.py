@@ -130,7 +130,7 @@ class _Run:
 
     def tensors(self) -> dict[str, list]:
         """What is on the device, by what it is for."""
-        weights = [*self.model.parameters()]
+        weights = [*self.model.parameters(), *self.forward.parameters()]
         for flat in self.flats:
             weights += [flat.whole, flat.own]
         states = [value for state in self.inner.state.values() for value in state.values()]
@@ -142,7 +142,7 @@ class _Run:
 
     def _zero_grad(self) -> None:
         self.optimizer.zero_grad()
-        for tensor in (*self.model.parameters(), *(flat.own for flat in self.flats)):
+        for tensor in (*self.model.parameters(), *self.forward.parameters()):
             tensor.grad = None
 
 

@@ -225,9 +225,7 @@ def refused(how):
             copy.deepcopy(model)
     if how == "saved":
         torch.save(net, io.BytesIO())
-    if how == "thawed":
-        next(net.parameters()).requires_grad_(True)
-    if how == "thawed inside":
+    if how == "frozen inside":
         weight.requires_grad = False
     if how == "frozen before":
         dict(net.named_parameters())["layers.0.in_proj_bias"].requires_grad_(True)
@@ -249,7 +247,7 @@ def refused(how):
         ("copy", r"FullySharded has hooks .* load its state_dict\(\) into a plain module"),
         ("copy of the module inside", r"load its state_dict\(\) into a plain module"),
         ("saved", r"FullySharded keeps a process group.*save its state_dict\(\)"),
-        ("thawed inside", "'layers.0.in_proj_weight' was trained when the module was wrapped"),
+        ("frozen inside", "'layers.0.in_proj_weight' was trained when the module was wrapped"),
         ("frozen before", "'layers.0.in_proj_bias' was frozen when the module was wrapped"),
         ("penalty", "this backward pass has create_graph=True"),
     ],
