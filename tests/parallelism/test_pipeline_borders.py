@@ -397,6 +397,31 @@ def test_training_keeps_outputs_only_if_asked_and_gives_gradients_of_several_inp
     assert pools[2].run(step, False)[1][1] == []
 
 
+def test_a_border_of_words_only_has_nothing_to_send_back(pools):
+    def step():
+        from dtlib.parallelism import counted
+        from dtlib.parallelism.pipeline import one_f_one_b, run
+
+        class Rounded(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(1, 1)
+
+            def forward(self, x):
+                return (x > 0).long()
+
+        torch.manual_seed(0)
+        stages, (x, y) = [Rounded(), nn.Embedding(2, 4)], numbers([4, 4], 2 * M)
+        y = y[:, None].expand(-1, 4, -1)
+        with counted() as log:
+            done = run(one_f_one_b(2, M), stages, x, y, F.mse_loss, dist.group.WORLD)
+        loss = F.mse_loss(stages[1]((x > 0).long()), y)
+        return done.loss - loss.item(), log.calls.get("send", 0)
+
+    (gap, forward), (_, back) = pools[2].run(step)
+    assert abs(gap) < 1e-6 and (forward, back) == (M, 0)
+
+
 def test_what_cannot_be_run_says_why(pools):
     def errors():
         from dtlib.parallelism.pipeline import gpipe, run

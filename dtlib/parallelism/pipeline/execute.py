@@ -62,12 +62,13 @@ def run(
     that are -100); ``keywords`` for every stage, by name, each cut as the inputs are, without
     gradients; ``keep_outputs`` of the last stage, for all micro-batches.
     A stage takes what the one before gives, a tensor or a tuple of tensors, whose shapes and dtypes
-    may depend on those of the inputs. Where a stage stands on two ranks, or a weight that its
-    ``tied`` names on several, their gradients are added at the end. With `schedule.forward_only`
-    there are no gradients, and with ``loss = None``, ``targets = None`` no loss either: modules in
-    training mode stay in it.
+    may depend on those of the inputs; each tensor of floats has its gradient come back. Where a
+    stage stands on two ranks, or a weight that its ``tied`` names on several, their gradients are
+    added at the end. ``schedule.forward_only`` has no gradients (a validation; whether modules
+    train is theirs to know), and may have no loss: then ``targets`` and ``loss`` are None.
     Returns a `PipelineRun`. Raises PipelineError for rows that are no pipeline, ValueError for
-    counts that do not fit. Source: Huang et al. 2019; Qi et al. 2023 for the two parts.
+    counts that do not fit and for tensors that their border does not expect.
+    Source: Huang et al. 2019; Qi et al. 2023 for the two parts.
 
     Inside a rank: ``run(one_f_one_b(4, 8), stages_of(model, 4), x, y, next_token_loss, group)``.
     """
@@ -77,51 +78,40 @@ def run(
             f"schedule must be for the group's {P} ranks; {schedule.name} has p = {schedule.p}"
         )
     check_schedule(schedule)
-    own, batch = (
-        _own_stages(schedule, rank, stages),
-        Batch(schedule.m, inputs, targets, loss, weights, keywords),
-    )
-    worker = _Worker(schedule, rank, own, batch, group)
-    worker.outputs = {} if keep_outputs else None
-    if worker.learns:
-        _require_learning(schedule, loss)
+    own = _own_stages(schedule, rank, stages)
+    batch = Batch(schedule.m, inputs, targets, loss, weights, keywords)
+    worker = _Worker(schedule, rank, own, batch, group, keep_outputs)
     copies = Copies(schedule, own if worker.learns else {}, rank)
-    with _reducing_once(own if worker.learns else {}):
-        for action in schedule.actions(rank):
-            worker.do(action)
-        worker.post.finish()
-    everybody = [None] * P
-    found = worker.losses, worker.recorder.spans, copies.described()
-    dist.all_gather_object(everybody, found, group=group)
-    losses, spans, described = zip(*everybody, strict=True)
-    copies.add(described, group)
-    losses = {i: part[i] for part in losses for i in part}
-    return PipelineRun(
-        sum(losses[i] for i in range(schedule.m)) if loss else None,
-        PipelineTimeline([span for part in spans for span in part], schedule),
-        worker.input_gradients,
-        worker.outputs or {},
-    )
+    worker.work()
+    return _together(worker, copies, group)
 
 
 class _Worker:
     """One rank at work on its row."""
 
-    def __init__(self, schedule, rank: int, stages: Mapping, batch: Batch, group):
+    def __init__(self, schedule, rank: int, stages: Mapping, batch: Batch, group, keeps: bool):
         self.schedule, self.stages, self.batch = schedule, stages, batch
         self.learns = "W" in schedule.owed
-        self.recorder = Recorder(rank)
-        splits = any(action.kind == "W" for action in schedule.actions(rank))
+        if self.learns:
+            _require_learning(schedule, batch.loss)
+        self.recorder, self.row = Recorder(rank), schedule.actions(rank)
+        splits = any(action.kind == "W" for action in self.row)
         self.splits = {s for s, stage in stages.items() if splits and _keeps_its_weights(stage)}
         self.here: dict[tuple, Tensors] = {}  # results for a stage on this rank
         self.kept: dict[tuple, tuple] = {}  # activations, from F to B
         self.put_off: dict[tuple, list] = {}  # weight gradients, from B to W
         self.losses: dict[int, float | None] = {}
         self.input_gradients: dict[int, torch.Tensor] = {}
-        self.outputs: dict[int, torch.Tensor] | None = None
+        self.outputs: dict[int, torch.Tensor] | None = {} if keeps else None
         parameters = (p for stage in stages.values() for p in stage.parameters())
         self.like = next(parameters, batch.inputs[0][0])  # a rank may have nothing to do
         self.post = Post(schedule, rank, group, self.like.device, batch.kinds)
+
+    def work(self) -> None:
+        with _reducing_once(self.stages if self.learns else {}):
+            for action in self.row:
+                self.do(action)
+            self.post.finish()
 
     def do(self, action: Action) -> None:
         kind, s, i = action
@@ -170,7 +160,7 @@ class _Worker:
         xs, ys = self.kept.pop((s, i))
         ways = [
             (y, dy)
-            for y, dy in zip(filter(_smooth, ys), dys or [None], strict=True)
+            for y, dy in zip(filter(_smooth, ys), (None,) if dys is None else dys, strict=True)
             if y.requires_grad  # nothing does in a first stage whose parameters are all frozen
         ]
         if ways:
@@ -208,6 +198,22 @@ class _Worker:
             yield
             if self.like.is_cuda:
                 torch.cuda.synchronize(self.like.device)
+
+
+def _together(worker: _Worker, copies: Copies, group) -> PipelineRun:
+    """What all ranks have found, on every rank; and copies of a weight get their sum."""
+    everybody = [None] * worker.schedule.p
+    found = worker.losses, worker.recorder.spans, copies.described()
+    dist.all_gather_object(everybody, found, group=group)
+    losses, spans, described = zip(*everybody, strict=True)
+    copies.add(described, group)
+    losses = {i: part[i] for part in losses for i in part}
+    return PipelineRun(
+        sum(losses[i] for i in range(worker.schedule.m)) if worker.batch.loss else None,
+        PipelineTimeline([span for part in spans for span in part], worker.schedule),
+        worker.input_gradients,
+        worker.outputs or {},
+    )
 
 
 def _smooth(x: torch.Tensor) -> bool:
