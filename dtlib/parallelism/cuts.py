@@ -61,8 +61,9 @@ class Undivided:
     torch's generator, and leave the generator as it does.
     Arguments: `kind`, `nn.Linear` or `nn.Embedding`; `given`, such a layer, which the group may
     follow, or the sizes; `group`; `options` as of `kind`: sizes by name, `bias`, `dtype`, `device`.
-    Raises ValueError for options of a layer that exists, and, on all ranks, when they would draw
-    from different states.
+    Raises ValueError for options of a layer that exists, and for one that does more than `kind`
+    does with its weight and bias (an adapter, a hook, a weight that is computed), which parts of
+    those would not do; and, on all ranks, when they would draw from different states.
     """
 
     def __init__(self, kind: type[nn.Module], given: tuple, group, **options):
@@ -74,6 +75,8 @@ class Undivided:
         if self.exists:
             require(not options, kind.__name__, "options", options, "none: the layer has its own")
             self.layer = given[0]
+            allowed = f"a plain {kind.__name__}: nothing but its weight and bias would be divided"
+            require(_is_plain(self.layer, kind), "a divided layer", "layer", self.layer, allowed)
             return
         self.device = torch.empty(0, device=options.get("device")).device
         self.layer = kind(*given, **options | {"device": "meta"})
@@ -114,6 +117,12 @@ class Undivided:
             run = torch.empty(last - first, *whole.shape[1:], dtype=whole.dtype, device="cpu")
             yield first, self._draw(run, self.layer)
             first = last
+
+
+def _is_plain(layer: nn.Module, kind: type[nn.Module]) -> bool:
+    hooks = len(layer._forward_hooks) + len(layer._forward_pre_hooks)
+    names = {name for name, _ in layer.named_parameters()}
+    return type(layer).forward is kind.forward and names <= {"weight", "bias"} and not hooks
 
 
 def _draw_linear(run: torch.Tensor, layer: nn.Linear) -> torch.Tensor:

@@ -18,6 +18,7 @@ from dtlib.models.protocols import (
     DecoderModel,
     HeadedAttention,
     WidenedFeedForward,
+    parts_of,
     require_parts,
 )
 from dtlib.parallelism.cuts import Cut
@@ -48,8 +49,9 @@ class TensorParallelBlock(KeepsGroups):
     shares, which are added over the ranks.
     Arguments: `block`, the undivided `Block`; `group`; `sequence_parallel`; `copies_group`, the
     ranks that share this one's key and value heads, where a caller has it already.
-    Raises ValueError for heads, key heads or widths that the ranks cannot share equally, and for a
-    mixture of experts. Source: Shoeybi et al. 2019; Korthikanti et al. 2023.
+    Raises ValueError for heads, key heads or widths that the ranks cannot share equally; TypeError
+    for a block that lacks a part, as one with experts does (chapter 18 divides those).
+    Source: Shoeybi et al. 2019; Korthikanti et al. 2023.
     """
 
     def __init__(self, block: nn.Module, group, sequence_parallel: bool = False, copies_group=None):
@@ -81,7 +83,7 @@ def share_of_attention(attention, group, sequence_parallel: bool = False, copies
     """This rank's heads. Where there are fewer key heads than ranks, ranks in a row share one."""
     _, P = ranks_of(group)
     owner = "TensorParallelBlock"
-    require_parts(owner, HeadedAttention, attention, "attention")
+    _require_only(attention, HeadedAttention, "attention")
     require_divisor(owner, "P", P, "heads", attention.heads)
     copies = key_copies(attention.kv_heads, P)
     if copies > 1 and copies_group is None:
@@ -98,7 +100,7 @@ def share_of_attention(attention, group, sequence_parallel: bool = False, copies
 
 def share_of_feed_forward(feed_forward, group, sequence_parallel: bool = False):
     """This rank's columns of the matrix that goes up, and the rows of the one that goes down."""
-    require_parts("TensorParallelBlock", WidenedFeedForward, feed_forward, "feed_forward")
+    _require_only(feed_forward, WidenedFeedForward, "feed_forward", "gate")
     _, P = ranks_of(group)
     width = feed_forward.up.out_features
     require_divisor("TensorParallelBlock", "P", P, "the feed-forward width", width)
@@ -109,6 +111,15 @@ def share_of_feed_forward(feed_forward, group, sequence_parallel: bool = False):
             setattr(share, name, ColumnParallelLinear(matrix, group, entered=True))
     share.down = RowParallelLinear(feed_forward.down, group, sequence_parallel=sequence_parallel)
     return share
+
+
+def _require_only(module, protocol, name: str, *others: str) -> None:
+    """It has the protocol's parts, and no parameters elsewhere: each rank would use those alone."""
+    require_parts("TensorParallelBlock", protocol, module, name)
+    parts = {*parts_of(protocol), *others}
+    unknown = [n for n, _ in module.named_parameters() if n.split(".")[0] not in parts]
+    allowed = f"none outside of {', '.join(sorted(parts))}"
+    require(not unknown, "TensorParallelBlock", f"parameters of {name}", unknown, allowed)
 
 
 class TensorParallelGPT(KeepsGroups):
@@ -128,7 +139,7 @@ class TensorParallelGPT(KeepsGroups):
         )
         self.norm = deepcopy(model.norm)
         self.head = ColumnParallelLinear(model.head, group, **divided)
-        if spec.tied:
+        if model.head.weight is model.embedding.weight:
             self.head.weight = self.embedding.weight
 
     def forward(self, tokens_bs: torch.Tensor, positions: torch.Tensor | None = None):
@@ -165,15 +176,21 @@ def tensor_parallel(model, group, sequence_parallel: bool = False) -> TensorPara
     `sequence_parallel`, to divide also what lies between the blocks, by tokens.
     Returns a module with the model's parameter names. Its forward gives this rank's part of the
     logits, for `vocab_parallel_cross_entropy`; `gather_slices` makes them whole.
-    Raises TypeError for a model that lacks a part, by name; ValueError for what the ranks cannot
-    share equally: heads, key heads, width of the feed-forward block, words, and, when it runs,
-    tokens.
+    Raises TypeError for a model that lacks a part, by name; ValueError for parameters that it would
+    not divide, and for what the ranks cannot share equally: heads, key heads, width of the
+    feed-forward block, words, and, when it runs, tokens.
     Source: Shoeybi et al. 2019; Korthikanti et al. 2023 for sequence parallelism.
     """
     require_parts("tensor_parallel", DecoderModel, model)
     require(model.spec.moe is None, "tensor_parallel", "moe", model.spec.moe, "None (chapter 18)")
     require_divisor("tensor_parallel", "P", ranks_of(group)[1], "heads", model.spec.heads)
-    return TensorParallelGPT(model, group, sequence_parallel)
+    divided = TensorParallelGPT(model, group, sequence_parallel)
+    names, own = ({name for name, _ in m.named_parameters()} for m in (model, divided))
+    allowed = "none: it would leave them out, or keep apart what the model shares"
+    require(
+        names == own, "tensor_parallel", "parameters beyond a GPT's", sorted(names ^ own), allowed
+    )
+    return divided
 
 
 def key_copies(kv_heads: int, P: int) -> int:

@@ -23,6 +23,36 @@ def four():
         yield ranks
 
 
+def test_a_head_that_is_tied_is_tied_whatever_the_spec_says(four):
+    def shared():
+        import torch.distributed as dist
+
+        from dtlib.models import GPT
+        from dtlib.parallelism import tensor_parallel
+
+        model = GPT(ONE_KEY)
+        model.head.weight = model.embedding.weight
+        divided = tensor_parallel(model, dist.group.WORLD)
+        return divided.head.weight is divided.embedding.weight
+
+    assert four.run(shared) == [True] * 4
+
+
+def test_under_autocast_a_layer_has_the_type_of_one_process(four):
+    def types():
+        import torch.distributed as dist
+
+        from dtlib.parallelism import ColumnParallelLinear, RowParallelLinear
+
+        whole, group = nn.Linear(8, 4), dist.group.WORLD
+        x, rank = torch.ones(2, 8), dist.get_rank()
+        with torch.autocast("cpu", torch.bfloat16):
+            rows = RowParallelLinear(whole, group)(x[:, 2 * rank : 2 * rank + 2])
+            return whole(x).dtype, ColumnParallelLinear(whole, group)(x).dtype, rows.dtype
+
+    assert four.run(types) == [(torch.bfloat16,) * 3] * 4
+
+
 @st.composite
 def layers(draw):
     """Sizes of a layer, its options, and the shape of what goes in."""
@@ -431,6 +461,24 @@ def foreign(kind):
     if kind == "attention":
         model.blocks[0].attention = nn.MultiheadAttention(8, 2)
         tensor_parallel(model, dist.group.WORLD)
+    if kind == "norm of queries":
+        model.blocks[0].attention.query_norm = nn.RMSNorm(2)
+        tensor_parallel(model, dist.group.WORLD)
+    if kind == "one more layer":
+        model.middle = nn.Linear(8, 8)
+        tensor_parallel(model, dist.group.WORLD)
+    if kind == "a block twice":
+        model.blocks.append(model.blocks[0])
+        tensor_parallel(model, dist.group.WORLD)
+    if kind == "an adapter":
+        model.blocks[0].attention.query.low_rank = nn.Linear(8, 1)
+        tensor_parallel(model, dist.group.WORLD)
+    if kind == "a hook":
+        model.head.register_forward_hook(lambda module, inputs, output: 2 * output)
+        tensor_parallel(model, dist.group.WORLD)
+    if kind == "a computed weight":
+        nn.utils.parametrizations.weight_norm(model.blocks[0].feed_forward.up)
+        tensor_parallel(model, dist.group.WORLD)
     if kind == "positions":
         tensor_parallel(model, dist.group.WORLD)(
             torch.zeros(1, 3, dtype=torch.long), torch.arange(1)
@@ -444,9 +492,15 @@ def foreign(kind):
          r"\(a DecoderModel\): Sequential has no .spec, .embedding, .blocks, .norm, .head"),
         ("block", "block must have .attention_norm.*: Linear has no .attention_norm, .attention,"),
         ("attention", "attention must have .heads.*: MultiheadAttention has no .heads, .kv_heads"),
+        ("norm of queries", r"parameters of attention is \['query_norm.weight'\], but must be no"),
+        ("one more layer", r"beyond a GPT's is \['middle.bias', 'middle.weight'\]"),
+        ("a block twice", r"parameters beyond a GPT's is \['blocks.1.attention.key.bias'"),
+        ("an adapter", r"layer is Linear\((?s:.)*, but must be a plain Linear: nothing but its"),
+        ("a hook", r"layer is Linear\((?s:.)*, but must be a plain Linear: nothing but its weight"),
+        ("a computed weight", r"layer is ParametrizedLinear\((?s:.)*, but must be a plain Linear"),
         ("positions", r"the shape of positions is \(1,\), but must be \(3,\)"),
     ],
 )  # fmt: skip
-def test_a_model_that_lacks_a_part_is_told_which(four, kind, said):
+def test_a_model_that_lacks_a_part_or_has_another_is_told_which(four, kind, said):
     with pytest.raises(RanksError, match=said):
         four.run(foreign, kind)
