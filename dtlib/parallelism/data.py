@@ -39,7 +39,7 @@ def average_each(module: nn.Module, group) -> None:
     A parameter without a gradient counts as a gradient of zero, so that every rank takes part.
     """
     _, P = ranks_of(group)
-    for parameter in _trained(module):
+    for parameter in _trainable(module):
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         dist.all_reduce(parameter.grad, group=group)
@@ -49,7 +49,7 @@ def average_each(module: nn.Module, group) -> None:
 def average_flat(module: nn.Module, group) -> None:
     """The same in one all-reduce of one flat tensor: fewer starts, but nothing can begin early."""
     _, P = ranks_of(group)
-    for bucket in map(Bucket, of_one_kind(_trained(module))):
+    for bucket in map(Bucket, of_one_kind(_trainable(module))):
         bucket.collect(1 / P)
         dist.all_reduce(bucket.flat, group=group)
         bucket.give()
@@ -114,7 +114,7 @@ class DataParallel(KeepsHooks):
         if order not in ("reverse", "observed"):
             raise ValueError(f"order = {order!r}; allowed are 'reverse' and 'observed'")
         _, P = ranks_of(group)
-        _trained(module)
+        _trainable(module)
         self.module, self.group, self.order, self.overlap = module, group, order, overlap
         self.find_unused, self.broadcast_buffers = find_unused, broadcast_buffers
         self._factor = 1 / P if average else 1.0
@@ -180,14 +180,18 @@ class DataParallel(KeepsHooks):
             return
         if not self._running:
             self._begin_pass()
+        self._strike_off(parameter)
+        if self.overlap:
+            self._launch_ready()
+
+    def _strike_off(self, parameter: nn.Parameter) -> None:
+        """Its bucket lacks it no more, unless a pass within this one gave it, and may give more."""
         self._seen[parameter] = None
         bucket = self._bucket_of[parameter]
         if bucket.work is not None:
             self._late.append(parameter)
-        elif self._task == torch._C._current_graph_task_id():  # a pass within adds, and may again
+        if self._task == torch._C._current_graph_task_id():
             bucket.missing.discard(parameter)
-        if self.overlap:
-            self._launch_ready()
 
     def _begin_pass(self) -> None:
         self._begin()
@@ -317,7 +321,7 @@ class DataParallel(KeepsHooks):
             raise
 
 
-def _trained(module: nn.Module) -> list[nn.Parameter]:
+def _trainable(module: nn.Module) -> list[nn.Parameter]:
     found = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not found:
         raise ValueError("module: no parameter requires a gradient, so there is nothing to average")

@@ -204,6 +204,7 @@ def compared(case, group, wrapper):
                 parameter.add_(1)
     options = dict(case["options"], average=case["average"], find_unused=case["find_unused"])
     parallel, wrong = wrapper(replica, group, **options), []
+    factor = P if case["average"] else 1.0  # of a rank's sum, and so of its rounding in 16 bits
     way = "synced_once" if case["way"] == "every" and not case["average"] else case["way"]
     for step in range(3):
         batch = shares(case, step)
@@ -211,12 +212,16 @@ def compared(case, group, wrapper):
             failing_pass(parallel, batch[rank][0].clone(), rank)
 
         def whole(batch=batch):
-            together = [[torch.cat(parts) for parts in zip(*batch, strict=True)]]
-            for own in batch if case["autocast"] else together:
-                passes(case, reference, own, 1.0)
+            if not case["autocast"]:
+                batch = [[torch.cat(parts) for parts in zip(*batch, strict=True)]]
+            for own in batch:
+                passes(case, reference, own, factor, way if way == "one backward" else None)
+            for parameter in reference.parameters():
+                if parameter.grad is not None:
+                    parameter.grad /= factor
 
         def mine(batch=batch):
-            passes(case, parallel, batch[rank], P if case["average"] else 1.0, way)
+            passes(case, parallel, batch[rank], factor, way)
 
         expected = one_step(case, reference, step, whole)
         found = one_step(case, parallel, step, mine)
