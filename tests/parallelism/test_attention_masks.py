@@ -31,7 +31,12 @@ def cases(draw):
     """One call: who takes part, sizes, where the tokens lie, and who sees whom."""
     members = draw(st.sampled_from(GROUPS))
     method, P = draw(st.sampled_from(METHODS)), len(members)
-    kv_heads = P * draw(st.integers(1, 2)) if method == "ulysses" else draw(st.integers(1, 3))
+    kv_heads, least = draw(st.integers(1, 3)), 1
+    if method == "ulysses":  # P ranks and m key heads divide each other, and both divide the heads
+        kv_heads = draw(
+            st.sampled_from([m for m in (1, 2, 3, 4, 6, 8) if m % P == 0 or P % m == 0])
+        )
+        least = max(1, P // kv_heads)
     tokens, sequences = draw(st.integers(1, 7)), draw(st.integers(1, 2))
     number = st.integers(-1, 2)
     table = st.lists(
@@ -40,7 +45,7 @@ def cases(draw):
     )  # fmt: skip
     return {
         "members": members, "method": method, "tokens": tokens, "sequences": sequences,
-        "kv_heads": kv_heads, "heads": kv_heads * draw(st.integers(1, 2)),
+        "kv_heads": kv_heads, "heads": kv_heads * least * draw(st.integers(1, 2)),
         "width": draw(st.integers(1, 5)), "value_width": draw(st.integers(1, 5)),
         "tiles": draw(st.integers(1, 4)), "seed": draw(st.integers(0, 9)),
         "order": draw(st.permutations(range(tokens * P))),
@@ -276,6 +281,8 @@ REFUSED = [
     ({"mask": torch.zeros(4, 16)}, TypeError, "mask is a Tensor, but must be a Mask of positions"),
     ({"value_tokens": 5}, ValueError,
      "the shape of v is (1, 4, 5, 2), but must be (1, 4, 4, 2)"),
+    ({"value_heads": 2}, ValueError,
+     "the shape of v is (1, 2, 4, 2), but must be (1, 4, 4, 2)"),
     ({"key_width": 3}, ValueError, "the shape of k is (1, 4, 4, 3), but must be (1, 4, 4, 2)"),
     ({"shape": (4, 4, 2)}, ValueError, "the shape of q is (4, 4, 2), but must be (sequences,"),
 ]  # fmt: skip
@@ -292,7 +299,7 @@ def refusals(listed):
         tokens = 4 + (dist.get_rank() if given.get("uneven") else 0)
         q = torch.zeros(given.get("shape", (1, 4, tokens, 2)))
         k = torch.zeros(1, 4, tokens, given.get("key_width", 2))
-        v = torch.zeros(1, 4, given.get("value_tokens", tokens), 2)
+        v = torch.zeros(1, given.get("value_heads", 4), given.get("value_tokens", tokens), 2)
         for function in (
             sequence.ring_attention, lean.lean_ring_attention,
             sequence.all_gather_attention, sequence.ulysses_attention,

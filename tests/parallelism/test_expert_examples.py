@@ -305,7 +305,8 @@ def foreign(case):
 
     from dtlib.parallelism import MoELayer, expert_parallel, sum_gradients
 
-    model, said = Holder(case), []
+    model, greedy, said = Holder(case), Mixture(case), []
+    greedy.active = 9
     expert_parallel(model, dist.group.WORLD, capacity_factor=2.0)
     for wrong in (
         lambda: expert_parallel(nn.Linear(2, 2), dist.group.WORLD),
@@ -313,6 +314,8 @@ def foreign(case):
         lambda: expert_parallel(Mixture(case), dist.group.WORLD),
         lambda: MoELayer(nn.Linear(2, 2), dist.group.WORLD),
         lambda: MoELayer(Mixture(case), dist.group.WORLD, gate="relu"),
+        lambda: MoELayer(Mixture(case), dist.group.WORLD, capacity_factor=-1),
+        lambda: MoELayer(greedy, dist.group.WORLD),
         lambda: sum_gradients(model, None),
     ):
         try:
@@ -332,6 +335,8 @@ def test_a_mixture_in_any_model_is_spread_and_a_model_without_one_is_refused(fou
             f"nothing in Mixture has {parts}; it is one itself: MoELayer takes it",
             "MoELayer: mixture must have .router, .experts, .active and .shared",
             "MoELayer: gate is 'relu', but must be 'softmax' or 'sigmoid'",
+            "MoELayer: capacity_factor is -1, but must be positive, or None to drop nothing",
+            "MoELayer: k is 9, but must be at most the number of experts, 8",
             "group = None; a process group is given explicitly",
         ], strict=True):  # fmt: skip
             assert expected in message

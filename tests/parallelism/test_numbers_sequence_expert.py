@@ -23,6 +23,7 @@ from dtlib.parallelism import (
     even_router_overflow,
     expected_nodes,
     expert_capacity,
+    expert_choice,
     expert_load,
     expert_loads,
     fill_experts,
@@ -225,6 +226,24 @@ def test_the_groups_of_rank_77_are_those_that_the_chapter_prints():
     assert groups["dp"] == [13 + 64 * i for i in range(16)]
     assert groups["pp"] == [69 + 8 * i for i in range(8)]
     assert groups["tp"] == list(range(72, 80))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: expert_loads(0, 4, 1), "tokens is 0, but must be a whole number of at least 1"),
+        (lambda: expert_loads(5, 2, 3), "k is 3, but must be at most the number of experts, 2"),
+        (lambda: even_router_overflow(4, 3, 1, 0), "capacity is 0, but must be a whole number"),
+        (lambda: expected_nodes(4, 5, 2), "k is 5, but must be at most the number of experts, 4"),
+        (lambda: expected_nodes(4, 2, 0), "nodes is 0, but must be a whole number"),
+        (lambda: Router(0, 2, 1), "hidden is 0, but must be a whole number"),
+        (lambda: BiasBalancer(0), "experts is 0, but must be a whole number"),
+        (lambda: expert_choice(torch.ones(3, 2), 0), "capacity is 0, but must be a whole number"),
+    ],
+)
+def test_a_count_that_cannot_be_is_named_with_its_rule(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        wrong()
 
 
 def test_sabotage_a_step_of_twice_the_work_is_noticed(monkeypatch):
