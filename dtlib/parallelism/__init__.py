@@ -129,12 +129,12 @@ _NEEDS_TORCH: dict[str, tuple[str, ...]] = {
     "splits": ("run_split", "split_steps"),
     "tensor": (
         "ColumnParallelLinear",
+        "OnOwnTokens",
         "RowParallelLinear",
         "VocabParallelEmbedding",
         "copies_group_of",
         "enter",
         "leave",
-        "on_own_tokens",
         "sum_gradient",
     ),
     "tensor_model": ("TensorParallelBlock", "merge_states", "shard_state", "tensor_parallel"),

@@ -59,27 +59,13 @@ def leave(partial_bsh: torch.Tensor, group, sequence_parallel: bool = False) -> 
     return reduce_scatter(partial_bsh, group, TOKENS)
 
 
-def on_own_tokens(module: nn.Module, x_bsh: torch.Tensor, group) -> torch.Tensor:
-    """`module(x)`, where all ranks have copies of the module, and each some of the tokens only.
-
-    Equation: f in front of the parameters: each rank uses the one vector differently, so the shares
-    of its gradient are added. For norms, and whatever else works token by token, on a stream that
-    sequence parallelism divides: in the forward pass of a block of yours, in place of
-    ``self.norm(x)``, write ``on_own_tokens(self.norm, x, group)``. Copies of the module, and
-    parameters that are frozen, loaded or replaced later, need no further care.
-    Source: Korthikanti et al. 2023.
-    """
-    copies = {name: copy_to_ranks(p, group) for name, p in module.named_parameters()}
-    return functional_call(module, copies, (x_bsh,))
-
-
 def sum_gradient(parameter: nn.Parameter | None, group) -> None:
     """From now on, add up the parameter's gradient over the ranks as soon as a rank has its share.
 
     For a single parameter of which ranks hold copies that each see only a part of the work, in code
-    that cannot be changed to lead it through f, as `on_own_tokens` does for a module. The
-    hook is this parameter's: a copy of it, or another that takes its place, has none. It also
-    acts when a frozen parameter is trained later.
+    that cannot be changed to lead it through f, as `OnOwnTokens` does for a module. The hook is
+    this parameter's: a copy of it, or another that takes its place, has none. It also acts when a
+    frozen parameter is trained later.
 
     >>> norm = nn.LayerNorm(8)  # of a stream that is divided by tokens
     >>> for parameter in norm.parameters():
@@ -90,6 +76,37 @@ def sum_gradient(parameter: nn.Parameter | None, group) -> None:
     trained = parameter.requires_grad
     parameter.requires_grad_().register_hook(lambda share: messages.all_reduce(share, group))
     parameter.requires_grad_(trained)
+
+
+class OnOwnTokens(KeepsGroups):
+    """A module of which all ranks have copies, and which each runs on some of the tokens only.
+
+    Equation: f in front of the parameters. Each rank uses the one vector differently, so the shares
+    of its gradient are added, whoever runs the module, and after it was copied, loaded or frozen.
+    For norms, and whatever else works token by token, on a stream that sequence parallelism
+    divides: in a block of yours ``self.norm = OnOwnTokens(nn.LayerNorm(h), group)``.
+    Arguments: `module`, whose parameters keep their names and are shared with it; `group`.
+    Source: Korthikanti et al. 2023.
+    """
+
+    def __init__(self, module: nn.Module, group):
+        super().__init__()
+        self.group, self._inside = group, (module,)  # in a tuple: its names get no prefix
+        for name, parameter in module.named_parameters(recurse=False):
+            self.register_parameter(name, parameter)
+        for name, child in module.named_children():
+            self.add_module(name, child)
+
+    def lead_in(self, parameter: nn.Parameter) -> torch.Tensor:
+        """f: the vector that counts once becomes this rank's copy."""
+        return copy_to_ranks(parameter, self.group)
+
+    def forward(self, *inputs):
+        copies = {name: self.lead_in(parameter) for name, parameter in self.named_parameters()}
+        return functional_call(self._inside[0], copies, inputs)
+
+    def extra_repr(self) -> str:
+        return str(self._inside[0])
 
 
 class DividedLayer(KeepsGroups):

@@ -26,11 +26,11 @@ from dtlib.parallelism.keeper import KeepsGroups
 from dtlib.parallelism.messages import ranks_of
 from dtlib.parallelism.tensor import (
     ColumnParallelLinear,
+    OnOwnTokens,
     RowParallelLinear,
     VocabParallelEmbedding,
     copies_group_of,
     enter,
-    on_own_tokens,
 )
 
 _BY_COLUMNS, _BY_ROWS, _WHOLE = Cut(0), Cut(1), Cut()
@@ -58,25 +58,25 @@ class TensorParallelBlock(KeepsGroups):
         super().__init__()
         require_parts("TensorParallelBlock", DecoderBlock, block, "block")
         self.group, self.sequence_parallel = group, sequence_parallel
-        self.attention_norm = deepcopy(block.attention_norm)
+        self.attention_norm = on_stream(block.attention_norm, group, sequence_parallel)
         self.attention = share_of_attention(block.attention, group, sequence_parallel, copies_group)
-        self.feed_forward_norm = deepcopy(block.feed_forward_norm)
+        self.feed_forward_norm = on_stream(block.feed_forward_norm, group, sequence_parallel)
         self.feed_forward = share_of_feed_forward(block.feed_forward, group, sequence_parallel)
 
     def forward(self, x_bsh: torch.Tensor, positions: torch.Tensor | None = None):
         """`positions` are those of all tokens, also where x has only some of them."""
-        y_bsh = self.enter(self.normed(self.attention_norm, x_bsh))
-        x_bsh = x_bsh + self.attention(y_bsh, positions)
-        y_bsh = self.enter(self.normed(self.feed_forward_norm, x_bsh))
-        return x_bsh + self.feed_forward(y_bsh)
-
-    def normed(self, norm: nn.Module, x_bsh: torch.Tensor) -> torch.Tensor:
-        """The stream, normed; where it is divided, a rank sees a share of the norm's gradient."""
-        return on_own_tokens(norm, x_bsh, self.group) if self.sequence_parallel else norm(x_bsh)
+        x_bsh = x_bsh + self.attention(self.enter(self.attention_norm(x_bsh)), positions)
+        return x_bsh + self.feed_forward(self.enter(self.feed_forward_norm(x_bsh)))
 
     def enter(self, x_bsh: torch.Tensor) -> torch.Tensor:
         """From the stream to all tokens, for work that the ranks divide: once for each half."""
         return enter(x_bsh, self.group, self.sequence_parallel)
+
+
+def on_stream(module: nn.Module, group, sequence_parallel: bool = False) -> nn.Module:
+    """A copy of what stands in the stream: every rank has all of it, for all tokens or its own."""
+    copied = deepcopy(module)
+    return OnOwnTokens(copied, group) if sequence_parallel else copied
 
 
 def share_of_attention(attention, group, sequence_parallel: bool = False, copies_group=None):
@@ -132,12 +132,13 @@ class TensorParallelGPT(KeepsGroups):
         divided = {"sequence_parallel": sequence_parallel}
         self.embedding = VocabParallelEmbedding(model.embedding, group, **divided)
         if spec.positions:
-            self.position_embedding = deepcopy(model.position_embedding)
+            table = model.position_embedding
+            self.position_embedding = on_stream(table, group, sequence_parallel)
         copies = copies_group_of(group, key_copies(spec.kv_heads, ranks_of(group)[1]))
         self.blocks = nn.ModuleList(
             TensorParallelBlock(block, group, sequence_parallel, copies) for block in model.blocks
         )
-        self.norm = deepcopy(model.norm)
+        self.norm = on_stream(model.norm, group, sequence_parallel)
         self.head = ColumnParallelLinear(model.head, group, **divided)
         if model.head.weight is model.embedding.weight:
             self.head.weight = self.embedding.weight
@@ -152,14 +153,10 @@ class TensorParallelGPT(KeepsGroups):
             last, rows = int(positions.max()), self.spec.positions
             allowed = f"below {rows}: the table has {rows} rows"
             require(last < rows, "tensor_parallel", "the last position", last, allowed)
-            own = self._own_tokens(positions)
-            x_bsh = x_bsh + self._on_stream(self.position_embedding, own)
+            x_bsh = x_bsh + self.position_embedding(self._own_tokens(positions))
         for block in self.blocks:
             x_bsh = block(x_bsh, positions)
-        return self.head(self._on_stream(self.norm, x_bsh))
-
-    def _on_stream(self, module, x):
-        return on_own_tokens(module, x, self.group) if self.sequence_parallel else module(x)
+        return self.head(self.norm(x_bsh))
 
     def _own_tokens(self, positions):
         rank, P = ranks_of(self.group)

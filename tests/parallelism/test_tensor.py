@@ -19,7 +19,7 @@ LLAMA = TransformerSpec(
 SHARED_KEYS = replace(LLAMA, kv_heads=1, bias=True, head_dim=4, ffn=24, name="one key head")
 TIED = replace(CLASSIC, tied=True, positions=0, qkv_bias=False, name="tied")
 SPECS = (CLASSIC, LLAMA, SHARED_KEYS, TIED)
-HALVES = ("attention", "feed_forward")
+NORM = ("attention_norm.weight", "attention_norm.bias")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
@@ -168,22 +168,21 @@ def test_sabotage_a_bias_on_every_rank_is_added_once_per_rank(four):
 
 
 def forget_shares(block):
-    """Sabotage: two norms, and one bias after the sum, get the gradient of own tokens only."""
+    """Sabotage: a norm, and one bias after the sum, get the gradient of own tokens only."""
     from dtlib.parallelism import leave
 
     down = block.feed_forward.down
-    block.normed = lambda norm, x: norm(x)
+    block.attention_norm.lead_in = lambda weight: weight
     down.forward = lambda x: (
         leave(torch.nn.functional.linear(x, down.weight), block.group, True) + down.bias
     )
 
 
 def test_sabotage_under_sequence_parallelism_gradients_of_copies_are_shares(four):
-    """Norms and a bias whose gradient is not added up: they alone are wrong, y and dX are exact."""
-    norms = {f"{half}_norm.{kind}" for half in HALVES for kind in ("weight", "bias")}
+    """A norm and a bias whose gradient is not added up: they alone are wrong; y, dX are exact."""
     for errors in four.run(block_errors, CLASSIC, True, forget_shares):
         wrong = {name for name, error in errors.items() if error > 1e-12}
-        assert wrong == norms | {"feed_forward.down.bias"}
+        assert wrong == {*NORM, "feed_forward.down.bias"}
 
 
 def keep_own_keys(block):
@@ -338,7 +337,7 @@ def test_torchs_own_tensor_parallelism_has_the_same_loss_and_gradients():
 
 
 def native_sequence_errors(forgets=False):
-    """torch's own SequenceParallel and loss_parallel, or (sabotage) norms that we do not add."""
+    """torch's own SequenceParallel and loss_parallel, or (sabotage) a norm that we do not add."""
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard
@@ -354,7 +353,7 @@ def native_sequence_errors(forgets=False):
     whole = GPT(CLASSIC, seed=3, dtype=torch.float64)
     divided = tensor_parallel(whole, group, sequence_parallel=True)
     if forgets:
-        divided.blocks[1].normed = lambda norm, x: norm(x)
+        divided.norm.lead_in = lambda weight: weight
     loss = vocab_parallel_cross_entropy(divided(tokens), targets, group)
     loss.backward()
     columns, rows, mine, all_ = (
@@ -398,10 +397,10 @@ def test_torchs_own_sequence_and_loss_parallelism_has_the_same_loss_and_gradient
         assert max(errors.values()) <= 1e-12
 
 
-def test_sabotage_torchs_own_sees_norms_that_were_not_added_up(four):
-    norms = {f"blocks.1.{half}_norm.{kind}" for half in HALVES for kind in ("weight", "bias")}
+def test_sabotage_torchs_own_sees_a_norm_that_was_not_added_up(four):
     for errors in four.run(native_sequence_errors, forgets=True):
-        assert {name for name, error in errors.items() if error > 1e-12} == norms
+        wrong = {name for name, error in errors.items() if error > 1e-12}
+        assert wrong == {"norm.weight", "norm.bias"}
 
 
 def test_a_table_that_is_no_plain_one_is_refused(four):

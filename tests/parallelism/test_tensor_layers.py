@@ -447,6 +447,31 @@ def test_a_gradient_is_added_up_also_where_the_parameter_was_frozen_before(four)
         assert size == pytest.approx(20.0, rel=1e-3)
 
 
+def stages_and_names():
+    import torch.distributed as dist
+
+    from dtlib.models import GPT, gradients
+    from dtlib.parallelism import OnOwnTokens, tensor_parallel
+    from dtlib.parallelism.pipeline import stages_of
+
+    whole = GPT(ONE_KEY, dtype=torch.float64)
+    tokens = torch.arange(8).view(1, 8)
+    (whole(tokens) ** 2).sum().backward()
+    divided = tensor_parallel(whole, dist.group.WORLD, sequence_parallel=True)
+    (stage,) = stages_of(divided, 1)  # another's forward pass over the same modules
+    (stage(tokens) ** 2).sum().backward()
+    two = OnOwnTokens(nn.Sequential(nn.LayerNorm(2), nn.Linear(2, 2)), dist.group.WORLD)
+    names = [name for name, _ in two.named_parameters()]
+    return gradients(whole)["norm.weight"], gradients(divided)["norm.weight"], names, repr(two)
+
+
+def test_a_norm_on_own_tokens_is_right_whoever_runs_it_and_keeps_its_names(four):
+    for expected, found, names, said in four.run(stages_and_names):
+        assert torch.allclose(found, expected, rtol=1e-12, atol=1e-14)
+        assert names == ["0.weight", "0.bias", "1.weight", "1.bias"]
+        assert "LayerNorm((2,)" in said
+
+
 def foreign(kind):
     import torch.distributed as dist
 
