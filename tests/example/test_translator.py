@@ -1,4 +1,4 @@
-"""A whole program under each strategy: but for the wrapping lines unchanged, equal to one process."""
+"""A whole program under each strategy: unchanged but for its wrapping, and equal to one process."""
 
 from dataclasses import replace
 from functools import cache
