@@ -279,12 +279,14 @@ REFUSED = [
     ({"positions": range(16)}, ValueError, "the shape of positions is (16,), but must be (4, 4)"),
     ({"mask": causal_mask}, ValueError, "positions is None, but must be given where a mask is"),
     ({"mask": torch.zeros(4, 16)}, TypeError, "mask is a Tensor, but must be a Mask of positions"),
-    ({"value_tokens": 5}, ValueError,
+    ({"k": (2, 4, 4, 2), "v": (2, 4, 4, 2)}, ValueError,
+     "the shape of k is (2, 4, 4, 2), but must be (1, 4, 4, 2)"),
+    ({"v": (1, 4, 5, 2)}, ValueError,
      "the shape of v is (1, 4, 5, 2), but must be (1, 4, 4, 2)"),
-    ({"value_heads": 2}, ValueError,
+    ({"v": (1, 2, 4, 2)}, ValueError,
      "the shape of v is (1, 2, 4, 2), but must be (1, 4, 4, 2)"),
-    ({"key_width": 3}, ValueError, "the shape of k is (1, 4, 4, 3), but must be (1, 4, 4, 2)"),
-    ({"shape": (4, 4, 2)}, ValueError, "the shape of q is (4, 4, 2), but must be (sequences,"),
+    ({"k": (1, 4, 4, 3)}, ValueError, "the shape of k is (1, 4, 4, 3), but must be (1, 4, 4, 2)"),
+    ({"q": (4, 4, 2)}, ValueError, "the shape of q is (4, 4, 2), but must be (sequences,"),
 ]  # fmt: skip
 
 
@@ -297,9 +299,7 @@ def refusals(listed):
     group, said = dist.group.WORLD, []
     for given, kind, _ in listed:
         tokens = 4 + (dist.get_rank() if given.get("uneven") else 0)
-        q = torch.zeros(given.get("shape", (1, 4, tokens, 2)))
-        k = torch.zeros(1, 4, tokens, given.get("key_width", 2))
-        v = torch.zeros(1, given.get("value_heads", 4), given.get("value_tokens", tokens), 2)
+        q, k, v = (torch.zeros(given.get(name, (1, 4, tokens, 2))) for name in "qkv")
         for function in (
             sequence.ring_attention, lean.lean_ring_attention,
             sequence.all_gather_attention, sequence.ulysses_attention,
