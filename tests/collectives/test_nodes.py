@@ -343,6 +343,12 @@ def test_a_ring_loads_the_wall_of_a_node_as_a_placement_says(members):
         assert total == Nodes(nodes, G, INSIDE, NIC).leaving(ring, n)
 
 
+def test_a_scatter_leaves_the_node_of_its_root_alone_and_a_gather_all_others():
+    machine = Nodes(3, 2, INSIDE, NIC)
+    assert machine.leaving(c.flat_scatter(6), N) == [4 * N / 6, 0, 0]
+    assert machine.leaving(c.flat_gather(6), N) == [0, 2 * N / 6, 2 * N / 6]
+
+
 @pytest.mark.parametrize("order", ["side by side", "scattered"])
 def test_what_leaves_a_node_is_what_a_loop_over_the_sends_finds(order):
     nodes, G, n = 4, 8, 32_000
