@@ -295,7 +295,7 @@ class DataParallel(KeepsHooks):
 
     def _unused_everywhere(self) -> list[nn.Parameter]:
         listed = self._arranged
-        used = [float(p in self._seen or p.grad is not None) for p in listed]
+        used = [float(p.grad is not None) for p in listed]
         flags = torch.tensor(used, device=self.buckets[0].flat.device)
         dist.all_reduce(flags, group=self.group)
         return [p for p, f in zip(listed, flags.tolist(), strict=True) if not f]

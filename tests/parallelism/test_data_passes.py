@@ -4,6 +4,7 @@ that are frozen, unfrozen, cast or replaced; copies and files. One process is th
 The functions that run on the ranks import the rest of what they need themselves.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -102,6 +103,38 @@ def test_sabotage_a_bucket_that_is_filled_again_while_it_travels_is_wrong(ranks)
     assert max(ranks.run(after_a_failure, True, (0, 0, 0), spoilt=True)) > 1e-3
 
 
+def after_a_restored_gradient():
+    """What had been collected before a pass failed is put back, and added to: the error."""
+    import torch.distributed as dist
+
+    from dtlib.parallelism import DataParallel
+
+    def fail(module, args, out):
+        out.register_hook(lambda gradient: 1 // 0)
+
+    rank, P = dist.get_rank(), dist.get_world_size()
+    reference, model = layers(), layers()
+    wrapped = DataParallel(model, dist.group.WORLD, bucket_bytes=1, first_bucket_bytes=1)
+    with wrapped.no_sync():
+        wrapped(share(rank)).sin().sum().backward()
+    kept = [parameter.grad.clone() for parameter in model.parameters()]
+    handle = model[0].register_forward_hook(fail)
+    with pytest.raises(ZeroDivisionError):
+        wrapped(share(rank)).sin().sum().backward()
+    handle.remove()
+    for parameter, gradient in zip(model.parameters(), kept, strict=True):
+        parameter.grad = gradient
+    wrapped(share(rank, step=1)).sin().sum().backward()
+    for r in range(P):
+        for step in range(2):
+            (reference(share(r, step)).sin().sum() / P).backward()
+    return error(model, reference)
+
+
+def test_gradients_that_are_put_back_after_a_failure_count(ranks):
+    assert max(ranks.run(after_a_restored_gradient)) <= 1e-12
+
+
 def one_rank_failed():
     """Rank 1's backward pass fails; the gradients that the others are left with."""
     import torch.distributed as dist
@@ -197,7 +230,7 @@ class Recomputed(nn.Module):
     def __init__(self, path, reentrant, tied=False):
         super().__init__()
         self.blocks, self.path = layers((3, 3, 3)), path
-        self.reentrant, self.tied = reentrant, tied
+        self.reentrant, self.tied, self.result = reentrant, tied, lambda x: x
 
     def forward(self, x):
         from torch.utils.checkpoint import checkpoint
@@ -209,10 +242,26 @@ class Recomputed(nn.Module):
                 x = checkpoint(
                     lambda x, i: self.blocks[i](x).tanh(), x, i, use_reentrant=self.reentrant
                 )
-        return x @ self.blocks[0].weight.T if self.tied else x
+        x = x @ self.blocks[0].weight.T if self.tied else x
+        return self.result(x)
 
 
-def recomputed(path, reentrant, tied=False, spoil=None, **options):
+@dataclass
+class Result:
+    """As some libraries return it."""
+
+    tensors: dict
+    note: str = "nothing to differentiate"
+
+
+RESULTS = {
+    "tensor": (lambda x: x, lambda out: out),
+    "tuple": (lambda x: (0, [x]), lambda out: out[1][0]),
+    "dataclass": (lambda x: Result({"out": x}), lambda out: out.tensors["out"]),
+}
+
+
+def recomputed(path, reentrant, tied=False, spoil=None, result="tensor", **options):
     from contextlib import nullcontext
     from unittest import mock
 
@@ -222,13 +271,14 @@ def recomputed(path, reentrant, tied=False, spoil=None, **options):
 
     rank, P = dist.get_rank(), dist.get_world_size()
     reference, model = Recomputed(path, None, tied), Recomputed(path, reentrant, tied)
+    model.result, unpack = RESULTS[result]
     with mock.patch.object(DataParallel, *spoil) if spoil else nullcontext():
         wrapped = DataParallel(
             model, dist.group.WORLD, bucket_bytes=1, first_bucket_bytes=1, **options
         )
         for step in range(2):
             wrapped.zero_grad()
-            wrapped(share(rank, step).requires_grad_()).sin().sum().backward()
+            unpack(wrapped(share(rank, step).requires_grad_())).sin().sum().backward()
     for r in range(P):
         loss = reference(share(r, step=1)).sin().sum()
         (loss / P if options.get("average", True) else loss).backward()
@@ -242,6 +292,11 @@ def test_recomputed_pieces_are_reduced_together(ranks, path, reentrant, average)
     for order in ("reverse", "observed"):
         found = ranks.run(recomputed, path, reentrant, average=average, order=order)
         assert max(found) <= 1e-12
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_a_pass_begins_wherever_the_module_puts_its_tensors(ranks, result):
+    assert max(ranks.run(recomputed, [0, 1, 0], True, average=False, result=result)) <= 1e-12
 
 
 def end_with_each_piece(self, gradient):
@@ -292,6 +347,8 @@ def changed(change, spoilt=False):
             model[0].requires_grad_(False)
         elif change == "replaced":
             model[2] = layers((5, 4))[0]
+            if model is not reference:  # rank 0's are the ones that count
+                model[2].weight.data += rank
         elif change == "loaded":
             model.load_state_dict(layers().state_dict(), assign=True)
         elif change == "cast":
@@ -483,6 +540,44 @@ REFUSED = {
 def test_what_cannot_work_says_what_can(ranks, what):
     with pytest.raises(RanksError, match=REFUSED[what]):
         ranks.run(refused, what)
+
+
+def in_two_dtypes():
+    """Layers of 32 and of 64 bits in turn, whose results are added: bytes of each bucket, error."""
+    import torch.distributed as dist
+
+    from dtlib.parallelism import DataParallel
+
+    def made():
+        model = layers((3, 3, 3, 3))
+        model[1].float()
+        return model
+
+    def loss(model, x):
+        return sum(layer(x.to(layer.weight.dtype)).double().sin().mean() for layer in model[:])
+
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = made()
+
+        def forward(self, x):
+            return loss(self.inner, x)
+
+    rank, P = dist.get_rank(), dist.get_world_size()
+    reference, model = made(), Loss()
+    wrapped = DataParallel(model, dist.group.WORLD, order="observed")
+    wrapped(share(rank)).backward()
+    for r in range(P):
+        (loss(reference, share(r)) / P).backward()
+    kept = [p.grad.dtype == p.dtype for p in model.parameters()]
+    return error(model, reference), all(kept), [bucket.bytes for bucket in wrapped.buckets]
+
+
+def test_a_bucket_has_one_dtype(ranks):
+    for found, kept, sizes in ranks.run(in_two_dtypes):
+        assert found <= 1e-7 and kept
+        assert sizes == [96, 48, 96]
 
 
 def saved():
