@@ -432,6 +432,7 @@ def test_what_cannot_be_run_says_why(pools):
             lambda: run(gpipe(2, M), stages, x, y, None, group),
             lambda: torch.no_grad()(run)(gpipe(2, M), stages, x, y, F.mse_loss, group),
             lambda: run(gpipe(2, M), stages, x, targets, F.mse_loss, group),
+            lambda: run(gpipe(2, M), stages, x, 0 * y.long() - 100, F.cross_entropy, group),
             lambda: run(gpipe(2, M), stages, [(x, "four")] * M, y, F.mse_loss, group),
             lambda: run(gpipe(2, M), stages, x, y, F.mse_loss, group, keywords={"mask": [x]}),
         ]
@@ -446,6 +447,7 @@ def test_what_cannot_be_run_says_why(pools):
         "run: loss is None, but must be given: GPipe has backward passes; forward_only has none",
         "run: the mode of gradients is 'off', but must be on (no torch.no_grad): GPipe has",
         "weights are None, but must be given where targets are no tensors",
+        "targets must have one that counts; all of them are -100",
         "run: an input is 'four', but must be a Tensor",
         "mask must be m = 4 micro-batches; got 1",
     ]

@@ -66,6 +66,49 @@ def test_every_option_of_simulate_changes_the_step(times, makespan):
     assert simulate(zero_bubble(4, 8, 1), **times).makespan == makespan
 
 
+# of 8 ranks and 16 micro-batches: makespan, longest wait, most held, copies of the weights
+EIGHT = {
+    gpipe(8, 16): (69, 21, 16, 1),
+    one_f_one_b(8, 16): (69, 21, 8, 1),
+    interleaved(8, 16, 2): (58.5, 10.5, 11.5, 1),
+    interleaved(8, 16, 4): (53.25, 5.25, 9.75, 1),
+    zero_bubble(8, 16, 1): (55, 7, 8, 1),
+    zero_bubble(8, 16, 2): (55, 0, 15, 1),
+    zb_v(8, 16): (51.5, 0, 8, 1),
+    dual_pipe(8, 16): (54, 6, 9, 2),
+}
+
+
+@pytest.mark.parametrize("schedule", EIGHT, ids=repr)
+def test_eight_ranks_wait_hold_and_take_what_chapter_16_prints(schedule):
+    timeline = simulate(schedule)
+    copies = sum(len(schedule.stages_of(rank)) for rank in range(8)) / schedule.stages
+    found = timeline.makespan, timeline.stage_bubble, max(timeline.peak_activations), copies
+    assert found == EIGHT[schedule]
+
+
+def test_messages_that_take_a_quarter_step_cost_what_chapter_16_prints():
+    later = {
+        gpipe(4, 8): 34.5,
+        one_f_one_b(4, 8): 37,
+        one_f_one_b(4, 32): 118,
+        interleaved(4, 8, 2): 32,
+        zero_bubble(4, 8, 2): 27.75,
+    }
+    for schedule, makespan in later.items():
+        assert simulate(schedule, comm=Fraction(1, 4)).makespan == makespan
+    slow = [Fraction(6, 5)] + [1] * 7
+    assert simulate(one_f_one_b(8, 64), slow, slow, slow).makespan == Fraction(2472, 10)
+    assert [simulate(zero_bubble(4, 16, c)).stage_bubble for c in range(5)] == [96, 3, 0, 0, 0]
+
+
+def test_a_drawing_has_the_times_that_it_is_given():
+    (axes,) = zero_bubble(4, 8, 1).draw(f=2).axes
+    assert axes.get_xlim() == (0, 38)
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert [name[0] for name in names] == ["F", "B", "W"]
+
+
 def test_a_scale_that_is_forgotten_is_noticed(monkeypatch):
     """Sabotage: times are whole multiples of a common part, which is then not divided out."""
     simulator = importlib.import_module("dtlib.parallelism.pipeline.simulate")
