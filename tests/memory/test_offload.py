@@ -23,6 +23,9 @@ from dtlib.memory import (
     OffloadedParameters,
     StoreError,
     disk_step_bytes,
+    measure_offload,
+    offload_activations,
+    offload_stream,
     saved_tensor_bytes,
     streamed,
 )
@@ -579,3 +582,191 @@ def test_what_works_through_another_optimizer_and_state_in_the_store_are_refused
             optimizer.state  # noqa: B018
         with pytest.raises(RuntimeError, match="its state is in the store"):
             copy.deepcopy(optimizer)
+
+
+@pytest.mark.parametrize("counts", ["right", "from one"])
+def test_after_every_backward_pass_through_one_graph_nothing_waits(counts, monkeypatch):
+    """Each asks for all bytes again, and leaves none of them on the device."""
+    if counts == "from one":  # sabotage: one use more than there is
+        made = offload_activations.Saved.__init__
+        monkeypatch.setattr(
+            offload_activations.Saved,
+            "__init__",
+            lambda self, *a: (made(self, *a), setattr(self, "uses", 1))[0],
+        )
+    model = model_of()
+    expected = [value.detach().clone() for value in gradients_of(model)[1:]]
+    model.zero_grad()
+    left, peaks = [], []
+    with LateStore() as store:
+        with OffloadedActivations(store, model) as away:
+            loss = loss_of(model)
+        for i in range(1, 4):
+            model.zero_grad()
+            loss.backward(retain_graph=True)
+            assert same_bits([p.grad for p in model.parameters()], expected)
+            left.append(away.waiting)
+            peaks.append(away.peak)
+            if counts == "right":
+                assert store.received == i * away.sent
+    if counts == "right":
+        assert left == [0, 0, 0] and len(set(peaks)) == 1
+    else:
+        assert min(left) > 0
+
+
+def test_one_object_sends_activations_of_several_passes_whose_graphs_live_together():
+    model = model_of()
+    expected = [gradients_of(model, step)[1:] for step in range(2)]
+    expected = [[g.clone() for g in gradients] for gradients in expected]
+    with LateStore() as store:
+        away, losses = OffloadedActivations(store, model), []
+        for step in range(2):
+            with away:
+                losses.append(loss_of(model, step))
+        for step in (0, 1):
+            model.zero_grad()
+            losses[step].backward()
+            assert same_bits([p.grad for p in model.parameters()], expected[step])
+            assert away.waiting == 0
+        assert away.sent == store.sent == store.received
+
+
+def storages_sent(least=1):
+    """Sizes of the memories that go out, one by one, in their order."""
+    model, sizes = model_of(), []
+
+    class Notes(HostStore):
+        def put(self, key, tensor, after=()):
+            sizes.append(tensor.nbytes)
+            return super().put(key, tensor, after)
+
+    with Notes() as store:
+        with OffloadedActivations(store, model, least_bytes=least) as away:
+            loss = loss_of(model)
+        loss.backward()
+    return sizes, away
+
+
+def test_what_is_smaller_than_the_least_stays_and_a_lookahead_of_more_waits_more():
+    sizes, _ = storages_sent()
+    least = sorted(sizes)[len(sizes) // 2]
+    larger, away = storages_sent(least)
+    assert larger == [size for size in sizes if size >= least] != sizes
+    assert away.sent == sum(larger)
+    peaks = []
+    for lookahead in (0, 1, 4, len(sizes)):
+        with HostStore() as store:
+            model = model_of()
+            with OffloadedActivations(store, model, lookahead=lookahead) as away:
+                loss = loss_of(model)
+            loss.backward()
+            peaks.append(away.peak)
+    assert peaks == sorted(set(peaks)) and peaks[-1] == sum(sizes)
+
+
+@pytest.mark.parametrize("room", [1, 3])
+def test_so_many_may_be_on_their_way_out_before_the_forward_pass_waits(room):
+    """The late store moves nothing before it is waited for, so what is not there is under way."""
+    under_way = []
+
+    class Notes(LateStore):
+        def put(self, key, tensor, after=()):
+            transfer = super().put(key, tensor, after)
+            under_way.append(len(self.keys()) - len(self._held))
+            return transfer
+
+    model = model_of()
+    with Notes() as store, OffloadedActivations(store, model, in_flight=room):
+        loss_of(model)
+        assert max(under_way) == room + 1 and len(store.keys()) - len(store._held) == room
+
+
+def test_state_travels_in_the_units_and_as_far_ahead_as_is_said(monkeypatch):
+    params = [nn.Parameter(torch.ones(size)) for size in (16, 32, 16, 48, 16)]
+    rooms = []
+    made = offload_stream.Buffers.__init__
+    monkeypatch.setattr(
+        offload_stream.Buffers,
+        "__init__",
+        lambda self, *a: (made(self, *a), rooms.append(self.count))[0],
+    )
+    cases = [
+        ({}, [1, 1, 1, 1, 1], 3),
+        ({"lookahead": 0}, [1, 1, 1, 1, 1], 2),
+        ({"lookahead": 2}, [1, 1, 1, 1, 1], 4),
+        ({"bucket_bytes": 192}, [2, 1, 1, 1], 3),
+        ({"bucket_bytes": 10**6}, [5], 1),
+        ({"units": [params[3:], params[:3]]}, [2, 3], 2),
+    ]
+    for options, lengths, room in cases:
+        with HostStore() as store:
+            adam = torch.optim.Adam(params, lr=0.1)
+            optimizer = OffloadedOptimizer(adam, store, **options)
+            for _ in range(2):
+                for parameter in params:
+                    parameter.grad = torch.ones_like(parameter)
+                optimizer.step()
+            assert [len(unit.parameters) for unit in optimizer.units] == lengths, options
+            assert len(store.keys()) == len(lengths)
+            assert rooms[-1] == room, options
+            before = store.sent
+            assert optimizer.step(only=[]) is None  # nobody travels
+            assert store.sent == before
+            twice = [optimizer.state_dict() for _ in range(2)]  # and a copy leaves no state here
+            assert not any(v.dim() for state in adam.state.values() for v in state.values())
+            assert all(
+                torch.equal(twice[0]["state"][i][name], twice[1]["state"][i][name])
+                for i in range(len(params))
+                for name in ("step", "exp_avg", "exp_avg_sq")
+            )
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_weights_that_are_shown_for_a_while_are_sent_again_if_they_may_have_changed(changed):
+    model, other = model_of(), model_of()
+    with torch.no_grad():
+        for parameter in other.blocks.parameters():
+            parameter.add_(1)
+    with LateStore() as store:
+        offloaded = OffloadedParameters(model.blocks, store)
+        sent = store.sent
+        for _ in range(2):
+            with offloaded.resident(changed=changed):
+                model.load_state_dict(other.state_dict())
+        layers = sum(p.nbytes for p in other.blocks.parameters())
+        assert store.sent - sent == (2 * layers if changed else 0)
+        assert offloaded.here == 0
+        found = loss_of(model).item()
+    assert found == loss_of(other if changed else model_of()).item()
+
+
+def test_offloaded_weights_come_for_a_second_backward_pass_and_for_a_second_forward_pass():
+    results = []
+    for offload in (False, True):
+        model = model_of()
+        with LateStore() as store:
+            offloaded = OffloadedParameters(model.blocks, store) if offload else None
+            losses = [loss_of(model, step) for step in range(2)]
+            losses[1].backward(retain_graph=True)
+            losses[0].backward()
+            losses[1].backward()
+            gradients = [p.grad for p in model.parameters()]
+            if offloaded:
+                assert offloaded.peak <= 2 * max(layer.bytes for layer in offloaded.layers)
+            results.append([*(loss.detach() for loss in losses), *gradients])
+    assert same_bits(*results)
+
+
+def test_a_second_measurement_finds_its_layers_in_the_store():
+    with HostStore(record=True) as store:
+        for _ in range(2):
+            timeline = measure_offload(store, 3, [64, 128, 64], 0.0, lookahead=1)
+            assert (store.sent, len(store.keys())) == (256, 3)
+        assert store.received == 512
+        assert sum(span.kind == "communication" for span in timeline.spans) == 3
+        measure_offload(store, 3, 64, 0.0, lookahead=0)  # another size is sent anew
+        assert store.sent == 256 + 64
+        store.close()
+        store.close()
+        assert (store.held, store.keys()) == (0, [])

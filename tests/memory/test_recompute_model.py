@@ -11,12 +11,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dtlib.foundations import TransformerSpec
 from dtlib.foundations.transformer import MoE
+from dtlib.memory import recompute_model
 from dtlib.memory.meter import Meter, saved_tensor_bytes
 from dtlib.memory.recompute import recompute_chain
 from dtlib.memory.recompute_measure import measure_chain
 from dtlib.memory.recompute_model import Recomputed, SelectiveBlock, run_selective
 from dtlib.memory.recompute_policy import checkpoint, checkpoint_policy
-from dtlib.memory.recompute_schedule import RecomputeError, revolve, uniform
+from dtlib.memory.recompute_schedule import RecomputeError, keep_all, revolve, uniform
 from dtlib.memory.recompute_simulate import simulate_recompute
 from dtlib.models import GPT, Block, gradients, next_token_loss, relative_errors, worst
 
@@ -275,3 +276,82 @@ def test_a_chain_without_data_is_measured_as_the_real_one(inside):
             return measure_chain([inside(Block(spec()))], x, torch.arange(S))
 
     assert measured("meta") == measured("cpu")
+
+
+def kept_by(how):
+    """Bytes that the blocks keep for the backward pass."""
+    model = GPT(spec(), dtype=torch.float32)
+    x, positions = torch.randn(B, S, H, requires_grad=True), torch.arange(S)
+    run = Recomputed(model, how)._through
+    return saved_tensor_bytes(run, x, positions, besides=[model, positions])
+
+
+def blocks_one_by_one(how):
+    """The same in a plain loop: what every way is worth, without `Recomputed`."""
+    model = GPT(spec(), dtype=torch.float32)
+    x, positions = torch.randn(B, S, H, requires_grad=True), torch.arange(S)
+    run = {"none": lambda block, *a: block(*a), "selective": run_selective}[how]
+
+    def through(x, positions):
+        for block in model.blocks:
+            x = run(block, x, positions)
+        return x
+
+    return saved_tensor_bytes(through, x, positions, besides=[model, positions])
+
+
+def test_every_word_keeps_the_bytes_that_it_names():
+    stream = B * S * H * 4
+    assert kept_by("none") == blocks_one_by_one("none")
+    assert kept_by("selective") == blocks_one_by_one("selective")
+    assert kept_by(uniform(4, 1, keep_last=False)) == 4 * stream
+    assert kept_by("full") == kept_by(uniform(4, 1)) > 3 * stream
+    assert kept_by(1) == kept_by("full") < kept_by(2) == kept_by(uniform(4, 2))
+    assert kept_by(checkpoint_policy("full")) == 4 * stream
+    assert kept_by("full") < kept_by("selective") < kept_by("none")
+
+
+def test_full_is_the_schedule_that_keeps_every_block_s_input():
+    chain = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
+    assert Recomputed(chain, "full").how.actions == uniform(4, 1).actions
+    assert Recomputed(chain, "none").how.actions == keep_all(4).actions
+    assert Recomputed(chain, 3).how.actions == uniform(4, 3).actions
+
+
+def test_sabotage_a_word_that_keeps_every_other_input_is_seen(monkeypatch):
+    right = kept_by("full")
+    monkeypatch.setattr(recompute_model, "uniform", lambda layers, k: uniform(layers, k + 1))
+    chain = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
+    assert Recomputed(chain, "full").how.actions != uniform(4, 1).actions
+    assert kept_by("full") > right
+
+
+@pytest.mark.parametrize("how", [*WAYS, revolve(4, 1)], ids=str)
+def test_one_object_runs_again_and_twice_before_a_backward_pass(how):
+    """The second time: another step, and two passes whose graphs live together."""
+    model, plain = (GPT(spec(), dtype=torch.float64) for _ in range(2))
+    run = Recomputed(model, how)
+    tokens = [torch.arange(i, i + B * S).reshape(B, S) % 40 for i in range(3)]
+    for step in range(2):
+        found = []
+        for forward in (run, plain):
+            first, second = (next_token_loss(forward(t), t) for t in tokens[step : step + 2])
+            first.backward()
+            second.backward()
+            found.append((first + second).detach())
+        assert torch.equal(*found)
+    assert worst(relative_errors(gradients(model), gradients(plain)))[1] == 0
+
+
+@pytest.mark.parametrize("preserve", [True, False])
+def test_a_piece_draws_the_same_random_numbers_again_unless_told_otherwise(preserve):
+    def drop(x):
+        return nn.functional.dropout(x, 0.5) * x
+
+    x = torch.ones(200, requires_grad=True)
+    torch.manual_seed(3)
+    y = checkpoint(drop, x, preserve_rng=preserve)
+    before = torch.get_rng_state()
+    y.sum().backward()
+    assert torch.equal(x.grad, 2 * y.detach()) == preserve
+    assert torch.equal(before, torch.get_rng_state()) == preserve
