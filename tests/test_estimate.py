@@ -141,6 +141,35 @@ def test_to_repeat_everything_is_a_fourth_pass_over_streams_and_gaps():
         assert full[line] / run[line] == pytest.approx(4 / 3, rel=1e-12)
 
 
+def test_each_option_of_what_is_kept_has_its_effect():
+    """Two ranks share a layer; of flash attention one number of 4 bytes is kept for each row."""
+    stream, scores, rows = 4096 * 6400 * 60, 64 * 4096**2 * 60, 64 * 4096 * 60
+    plain = (10 + 24 / 2) * stream + 4 * rows / 2
+    for options, kept in (
+        ({}, plain),
+        ({"sequence_parallel": True}, plain - 10 * stream / 2),
+        ({"flash": False}, plain + (5 * scores - 4 * rows) / 2),
+        ({"recompute": "selective"}, (10 + 24 / 2) * stream),
+        ({"recompute": "full"}, 2 * stream),
+    ):
+        assert of(tp=2, **options)["kept"] == kept
+
+
+def test_products_and_attention_run_at_the_peak_of_their_type():
+    run, narrow = of(), of(dtype="fp8")
+    assert (run["peak"], narrow["peak"]) == (989e12, 1979e12)
+    assert run["attention"] / narrow["attention"] == pytest.approx(1979 / 989)
+    assert narrow["products"] < 0.6 * run["products"]
+
+
+def test_every_constant_of_the_pace_reaches_its_line():
+    slow = PaceModel(attention_fraction=0.2, touches=16, idle=1e-3, line_share=0.4)
+    run, other = of(zero=3), of(zero=3, pace=slow)
+    for line in ("attention", "streams", "gaps"):
+        assert other[line] == pytest.approx(2 * run[line])
+    assert other["dp_beta"] == run["dp_beta"] / 2 and other["products"] == run["products"]
+
+
 def test_a_group_leaves_its_node_through_the_ports_of_its_members_there():
     """Of 128 ranks in nodes of eight: how many ports, and how fast with what protocols leave."""
     links = {tp: of(tp=tp).given["dp_beta"] for tp in (1, 2, 8)}
