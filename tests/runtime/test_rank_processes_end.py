@@ -171,6 +171,7 @@ def descriptors():
 
 
 def test_ranks_work_after_their_processes_were_ended():
+    close_pools()
     with launch(2) as ranks:
         before, opened = set(ranks.run(os.getpid)), descriptors()
         assert before <= rank_processes()
