@@ -232,6 +232,48 @@ def test_no_rank_ever_holds_a_whole_matrix(four):
         assert columns == rows == whole
 
 
+def drawn_apart(run, rows=None):
+    """On a rank: which layers differ, drawn in runs of `run` numbers (sabotage: of some rows)."""
+    import torch.distributed as dist
+
+    from dtlib.parallelism import cuts
+
+    rank, P, differ = dist.get_rank(), dist.get_world_size(), set()
+    kept, usual = cuts.RUN, cuts.Undivided._runs
+
+    def of_rows(self, whole):
+        for first in range(0, len(whole), rows):
+            numbers = torch.empty(whole[first : first + rows].shape, dtype=whole.dtype)
+            yield first, self._draw(numbers, self.layer)
+
+    cuts.RUN, cuts.Undivided._runs = run, of_rows if rows else usual
+    try:
+        for kind in (nn.Linear, nn.Embedding):
+            for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+                for sizes in ((24, 132), (4, 4), (60, 72)):
+                    torch.manual_seed(5)
+                    whole = kind(*sizes, dtype=dtype)
+                    left = torch.get_rng_state()
+                    for cut in (Cut(0), Cut(0, copies=2), Cut(1)):
+                        torch.manual_seed(5)
+                        parts = cuts.Undivided(kind, sizes, dist.group.WORLD, dtype=dtype)
+                        for name, own in (("weight", cut), ("bias", Cut(0))):
+                            if hasattr(whole, name):
+                                part = own.part(getattr(whole, name), rank, P)
+                                same = torch.equal(parts.parameter(name, own), part)
+                                same &= name == "weight" or torch.equal(left, torch.get_rng_state())
+                                differ |= set() if same else {kind.__name__}
+    finally:
+        cuts.RUN, cuts.Undivided._runs = kept, usual
+    return differ
+
+
+def test_parts_drawn_in_runs_have_the_bits_of_one_process(four):
+    for run in (64, 300):
+        assert four.run(drawn_apart, run) == [set()] * 4
+    assert four.run(drawn_apart, 64, rows=15) == [{"Embedding"}] * 4  # normal numbers: by sixteens
+
+
 def sized(kind, *sizes, seed=None, rank_seeds=False, **options):
     import torch.distributed as dist
 
