@@ -114,13 +114,12 @@ class DataParallel(KeepsHooks):
         if order not in ("reverse", "observed"):
             raise ValueError(f"order = {order!r}; allowed are 'reverse' and 'observed'")
         _, P = ranks_of(group)
-        _trainable(module)
         self.module, self.group, self.order, self.overlap = module, group, order, overlap
         self.find_unused, self.broadcast_buffers = find_unused, broadcast_buffers
         self._factor = 1 / P if average else 1.0
         self._sizes = bucket_bytes, first_bucket_bytes
         self._sync, self._end = True, None
-        self._kinds, self._hooks = {}, {}
+        self._kinds, self._hooks = None, {}
         self._follow()
         broadcast_coalesced(module.parameters(), group)
         self._buffers_of_all = Buffers(module, group)
@@ -268,11 +267,11 @@ class DataParallel(KeepsHooks):
         """The buckets hold what the module trains now; where that is nothing, they stay."""
         trained = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
         kinds = {parameter: kind_of(parameter) for parameter in trained.values()}
-        if not kinds or kinds == self._kinds:
+        if kinds == self._kinds or (self._kinds and not kinds):
             return
         check_replicas(trained, self.group)
+        self._arrange(_trainable(self.module)[::-1])
         self._kinds, self._learning = kinds, self.order == "observed"
-        self._arrange(list(kinds)[::-1])
         for parameter in self._hooks.keys() - kinds.keys():
             self._hooks.pop(parameter).remove()
         new = [parameter for parameter in kinds if parameter not in self._hooks]

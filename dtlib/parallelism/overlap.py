@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Sequence
 from itertools import pairwise
 
+from dtlib.foundations.require import require_count
 from dtlib.timeline import Span, Timeline
 
 
@@ -79,11 +80,13 @@ def share_sizes(batch: int, speeds: Sequence[float]) -> list[int]:
 
     None is further than one sample from its exact share; another division may be done earlier.
     Arguments: `batch` samples; `speeds`, samples per second of each rank. Returns one whole number
-    for each rank, which add up to `batch`. Raises ValueError for a speed that is not positive.
+    for each rank, which add up to `batch`. Raises ValueError for a speed that is not positive, or
+    a batch that is no whole number.
 
     >>> share_sizes(10, [1, 1, 1]), share_sizes(256, [1.0, 0.5])
     ([4, 3, 3], [171, 85])
     """
+    require_count("share_sizes", 0, batch=batch)
     if not len(speeds) or min(speeds) <= 0:
         raise ValueError(f"speeds: positive, one for each rank; got {list(speeds)}")
     exact = [batch * s / sum(speeds) for s in speeds]

@@ -135,7 +135,7 @@ def test_gradients_that_are_put_back_after_a_failure_count(ranks):
     assert max(ranks.run(after_a_restored_gradient)) <= 1e-12
 
 
-def one_rank_failed():
+def one_rank_failed(order):
     """Rank 1's backward pass fails; the gradients that the others are left with."""
     import torch.distributed as dist
 
@@ -145,7 +145,9 @@ def one_rank_failed():
         out.register_hook(lambda gradient: 1 // 0)
 
     rank, model = dist.get_rank(), layers()
-    wrapped = DataParallel(model, dist.group.WORLD, bucket_bytes=1, first_bucket_bytes=1)
+    wrapped = DataParallel(
+        model, dist.group.WORLD, bucket_bytes=1, first_bucket_bytes=1, order=order
+    )
     if rank == 1:
         model[0].register_forward_hook(fail)
         with pytest.raises(ZeroDivisionError):
@@ -159,8 +161,9 @@ def one_rank_failed():
     return found, all(p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_a_gradient_that_lacks_a_rank_is_nan(ranks):
-    first, failed, last = ranks.run(one_rank_failed)
+@pytest.mark.parametrize("order", ["reverse", "observed"])
+def test_a_gradient_that_lacks_a_rank_is_nan(ranks, order):
+    first, failed, last = ranks.run(one_rank_failed, order)
     assert first == last == ([True, True, False, False, False, False], True)
     assert not any(failed[0]) and failed[1]
 
@@ -297,6 +300,30 @@ def test_recomputed_pieces_are_reduced_together(ranks, path, reentrant, average)
 @pytest.mark.parametrize("result", RESULTS)
 def test_a_pass_begins_wherever_the_module_puts_its_tensors(ranks, result):
     assert max(ranks.run(recomputed, [0, 1, 0], True, average=False, result=result)) <= 1e-12
+
+
+def around(reentrant):
+    """The wrapper itself in a recomputed piece: the error of its gradients."""
+    import torch.distributed as dist
+    from torch.utils.checkpoint import checkpoint
+
+    from dtlib.parallelism import DataParallel
+
+    rank, P = dist.get_rank(), dist.get_world_size()
+    reference, model = Scaled(), Scaled()
+    wrapped = DataParallel(model, dist.group.WORLD)
+    for _ in range(2):
+        wrapped.zero_grad()
+        x = share(rank).requires_grad_()
+        checkpoint(wrapped, x, use_reentrant=reentrant).sin().sum().backward()
+    for r in range(P):
+        (reference(share(r)).sin().sum() / P).backward()
+    return error(model, reference)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_the_wrapper_may_be_recomputed_as_a_whole(ranks, reentrant):
+    assert max(ranks.run(around, reentrant)) <= 1e-12
 
 
 def end_with_each_piece(self, gradient):
@@ -491,6 +518,8 @@ def refused(what):
     if what == "frozen on one rank":
         model[1].bias.requires_grad_(rank != 1)
         DataParallel(model, world)
+    if what == "all frozen on one rank":
+        DataParallel(model.requires_grad_(rank != 1), world)
     if what in ("not a member", "no mean", "no flat mean", "no tokens"):
         group = dist.new_group([0, 1])
         if rank == 2:
@@ -522,6 +551,7 @@ def refused(what):
 REFUSED = {
     "other shapes": r"rank 2 of the group trains other parameters than rank 0: 0.weight \(3, 3\)",
     "frozen on one rank": r"rank 1 of the group (.|\n)*: 2.weight \(2, 5\) torch.float64, where ra",
+    "all frozen on one rank": r"ranks 0-2 failed: (.|\n)*rank 1 of the group(.|\n)*: none, where",
     "not a member": "this process does not belong to it",
     "no mean": "this process does not belong to it",
     "no flat mean": "this process does not belong to it",

@@ -92,6 +92,9 @@ def test_shares_add_up_and_are_within_one_of_the_exact_ones(batch, speeds):
 def test_no_shares_without_speeds():
     with pytest.raises(ValueError, match="speeds: positive"):
         share_sizes(8, [1, 0])
+    for batch in (-1, 2.5):
+        with pytest.raises(ValueError, match=f"batch is {batch}, but must be a whole number"):
+            share_sizes(batch, [1, 1])
 
 
 def test_sparse_gradients_lose_from_67_ranks_on():
