@@ -23,6 +23,7 @@ from dtlib.parallelism.pipeline import (
     zb_v,
     zero_bubble,
 )
+from dtlib.parallelism.pipeline.copies import Copies
 from dtlib.runtime import RanksError, launch
 
 M, WIDTH, VOCAB = 4, 6, 11
@@ -206,6 +207,36 @@ def test_sabotage_a_table_of_words_on_three_ranks_is_wrong_without_its_sum(pools
     for rank in (0, 1, 3):
         found = on_ranks[rank][0][1]
         assert gap({f"{rank}.words.weight": found[f"{rank}.words.weight"]}, right) > 1e-3
+
+
+def test_a_weight_that_is_tied_on_one_rank_only_is_named_on_all(pools):
+    def step():
+        from dtlib.parallelism.pipeline import run
+
+        stages = layers([4] * 5)
+        stages[0].tied = {"0.weight": (0, 3)}
+        x, y = numbers([4, 4], 2 * M)
+        try:
+            run(one_f_one_b(4, M), stages, x, y, F.mse_loss, dist.group.WORLD)
+        except ValueError as error:
+            return str(error)
+
+    message = "ranks 0, 3 must have the same weights in common: rank 0 has {((0, 3), 'tied 0'):"
+    assert all(found.startswith(message) for found in pools[4].run(step))
+
+
+def test_what_cannot_be_added_is_refused():
+    one, other = layers([4, 4]) + layers([4, 4])
+    one.tied = other.tied = {"0.weight": (0, 3)}
+    with pytest.raises(
+        ValueError, match="stages 0, 3 tie a weight; where one rank has two of them"
+    ):
+        Copies(zb_v(2, M), {0: one, 3: other}, 0)
+    other[0].weight = one[0].weight
+    assert Copies(zb_v(2, M), {0: one, 3: other}, 0).by_ranks == {}
+    one.releases_weights = True
+    with pytest.raises(ValueError, match=r"0\.weight is tied to stages \(0, 3\) and lies in a mod"):
+        Copies(one_f_one_b(4, M), {0: one}, 0)
 
 
 def layers(widths):

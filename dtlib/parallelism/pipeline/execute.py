@@ -64,8 +64,10 @@ def run(
     A stage takes what the one before gives, a tensor or a tuple of tensors, whose shapes and dtypes
     may depend on those of the inputs; each tensor of floats has its gradient come back. Where a
     stage stands on two ranks, or a weight that its ``tied`` names on several, their gradients are
-    added at the end. ``schedule.forward_only`` has no gradients (a validation; whether modules
-    train is theirs to know), and may have no loss: then ``targets`` and ``loss`` are None.
+    added at the end. `DataParallel` around a stage reduces once, when all its gradients are there;
+    weights that are sharded get theirs in B, because they are released when W comes.
+    ``schedule.forward_only`` has no gradients (a validation; whether modules train is theirs to
+    know), and may have no loss: then ``targets`` and ``loss`` are None.
     Returns a `PipelineRun`. Raises PipelineError for rows that are no pipeline, ValueError for
     counts that do not fit and for tensors that their border does not expect.
     Source: Huang et al. 2019; Qi et al. 2023 for the two parts.
@@ -242,7 +244,7 @@ def _keeps_its_weights(stage: torch.nn.Module) -> bool:
 
 @contextmanager
 def _reducing_once(stages: Mapping) -> Iterator[None]:
-    """Data parallelism around stages reduces when the block ends, and not in every micro-batch."""
+    """`DataParallel` around stages reduces when the block ends, and not in every micro-batch."""
     parts = dict.fromkeys(part for s in sorted(stages) for part in stages[s].modules())
     with ExitStack() as stack:
         for part in parts:
