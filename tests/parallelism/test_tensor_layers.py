@@ -304,7 +304,17 @@ def test_a_layer_says_its_sizes_the_ranks_share_and_into_how_many_pieces_it_is_c
         assert four.run(sized, *arguments, **options)[2] == expected
 
 
-def test_a_layer_without_memory_has_shapes_and_asks_nobody(four):
+def test_a_layer_without_memory_has_shapes_and_draws_nothing(four):
+    def untouched():
+        import torch.distributed as dist
+
+        from dtlib.parallelism import VocabParallelEmbedding
+
+        before = torch.get_rng_state()
+        VocabParallelEmbedding(8, 4, device="meta", group=dist.group.WORLD)
+        return torch.equal(before, torch.get_rng_state())
+
+    assert four.run(untouched) == [True] * 4
     with_sizes = four.run(sized, "ColumnParallelLinear", in_features=4, out_features=8,
                           device="meta", rank_seeds=True)  # fmt: skip
     assert with_sizes[1][2:] == ([(2, 4), (2,)], "meta")
@@ -540,6 +550,9 @@ def foreign(kind):
     if kind == "an adapter":
         model.blocks[0].attention.query.low_rank = nn.Linear(8, 1)
         tensor_parallel(model, dist.group.WORLD)
+    if kind == "another product":
+        model.head = type("Doubled", (nn.Linear,), {"forward": lambda self, x: 2 * x})(8, 12)
+        tensor_parallel(model, dist.group.WORLD)
     if kind == "a hook":
         model.head.register_forward_hook(lambda module, inputs, output: 2 * output)
         tensor_parallel(model, dist.group.WORLD)
@@ -563,6 +576,7 @@ def foreign(kind):
         ("one more layer", r"beyond a GPT's is \['middle.bias', 'middle.weight'\]"),
         ("a block twice", r"parameters beyond a GPT's is \['blocks.1.attention.key.bias'"),
         ("an adapter", r"layer is Linear\((?s:.)*, but must be a plain Linear: nothing but its"),
+        ("another product", r"layer is Doubled\((?s:.)*, but must be a plain Linear: nothing but"),
         ("a hook", r"layer is Linear\((?s:.)*, but must be a plain Linear: nothing but its weight"),
         ("a computed weight", r"layer is ParametrizedLinear\((?s:.)*, but must be a plain Linear"),
         ("positions", r"the shape of positions is \(1,\), but must be \(3,\)"),
