@@ -159,8 +159,7 @@ def failing_pass(model, x, rank):
 def one_step(case, model, step, work):
     """Change what is trained, if it is time; then work, and give the gradients by name."""
     inner = getattr(model, "module", model)
-    if step == 1:
-        inner.freeze(case["later"])
+    inner.freeze(case["later"] if step == 1 else case["frozen"])
     if not any(p.requires_grad for p in inner.parameters()):
         return {}
     model.zero_grad(set_to_none=case["set_to_none"])
