@@ -235,8 +235,7 @@ def exchange_counts(sent_pe: torch.Tensor, group) -> torch.Tensor:
 
 def with_gradient(done: torch.Tensor) -> torch.Tensor:
     """Results that go backwards: that all-to-all is a call of all ranks, of frozen experts, too."""
-    needs = torch.is_grad_enabled() and not done.requires_grad
-    return done.detach().requires_grad_() if needs else done
+    return done if done.requires_grad else done.detach().requires_grad_()
 
 
 def with_zero_row(x: torch.Tensor) -> torch.Tensor:
