@@ -9,7 +9,13 @@ layer by layer; `dtlib.memory.live_draw` draws them.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dtlib.foundations.require import is_number, require, require_count, require_type
+from dtlib.foundations.require import (
+    is_number,
+    require,
+    require_count,
+    require_not_negative,
+    require_type,
+)
 from dtlib.foundations.transformer import TransformerSpec
 from dtlib.foundations.units import format_quantity
 from dtlib.memory.account_gpt import gpt_kept_tensors
@@ -36,7 +42,7 @@ class LiveSet:
     """Lives on a line of moments; what is alive at one of them is added up.
 
     Arguments: `lives`; `moments`, their names in order. Raises LiveSetError for a life that does
-    not begin before it ends, or lies outside, or has less than no bytes.
+    not begin before it ends, or lies outside, or has less than no bytes; TypeError for no `Life`.
 
     >>> chain = LiveSet([Life("x", "activations", 3, 0, 4), Life("y", "activations", 2, 1, 3),
     ...                  Life("dW", "gradients", 2, 3, 4)], ["in", "up", "down", "out"])
@@ -49,7 +55,9 @@ class LiveSet:
     def __init__(self, lives: Iterable[Life], moments: Sequence[str]):
         self.lives, self.moments = list(lives), list(moments)
         for life in self.lives:
-            if not (0 <= life.born < life.dies <= len(self.moments)) or not life.bytes >= 0:
+            require_type("LiveSet", Life, **{"a life": life})
+            inside = 0 <= life.born < life.dies <= len(self.moments)
+            if not (inside and is_number(life.bytes) and life.bytes >= 0):
                 raise LiveSetError(f"{life}: born before it dies, among {len(self.moments)} "
                                    "moments, with at least 0 bytes")  # fmt: skip
 
@@ -150,9 +158,9 @@ def training_lives(
     """
     require_type("training_lives", TransformerSpec, spec=spec)
     require_count("training_lives", steps=steps, micro_batches=micro_batches)
-    for name, value in (("layer_bytes", layer_bytes), ("loss_bytes", loss_bytes)):
-        require(value >= 0, "training_lives", name, value, "bytes of at least 0")
+    require_not_negative("training_lives", layer_bytes=layer_bytes, loss_bytes=loss_bytes)
     recipe = recipes[recipe] if isinstance(recipe, str) else recipe
+    require_type("training_lives", StateRecipe, recipe=recipe)
     moments = _moments(spec.layers, steps, micro_batches)
     when = {name: number for number, name in enumerate(moments)}
     end = len(moments)

@@ -9,6 +9,8 @@ from dtlib.memory import (
     AllocatorModel,
     Chain,
     LayerCost,
+    Life,
+    LiveSet,
     ZeroStep,
     activation_bytes,
     check_fits,
@@ -23,6 +25,7 @@ from dtlib.memory import (
     square_gap,
     stage_params,
     token_bytes,
+    training_lives,
 )
 from dtlib.parallelism.pipeline import gpipe, interleaved, one_f_one_b, simulate, zero_bubble
 
@@ -242,6 +245,7 @@ def test_other_mistakes_are_named_too():
 
 
 TINY = TransformerSpec("tiny", 2, 64, 4, 100, positions=64)
+DEEPSEEK = published_models["deepseek-v3"]
 
 
 @pytest.mark.parametrize(
@@ -256,11 +260,29 @@ TINY = TransformerSpec("tiny", 2, 64, 4, 100, positions=64)
         (lambda: activation_bytes(TINY, 8, flash="no"), "flash is 'no', but must be a bool"),
         (lambda: token_bytes(TINY, experts=True), "experts is True, but must be False"),
         (lambda: token_bytes("tiny"), "spec is 'tiny', but must be a TransformerSpec"),
+        (lambda: gpt_kept_tensors("gpt2", seq=32), "spec is 'gpt2', but must be a Transformer"),
+        (lambda: gpt_kept_tensors(TINY, 0), "seq is 0, but must be a whole number of at least 1"),
+        (lambda: gpt_kept_tensors(TINY, 8, 0), "micro_batch is 0, but must be a whole number"),
+        (lambda: gpt_kept_tensors(DEEPSEEK, 8), r"mla is MLA\(.*, but must be None: GPT has no"),
         (lambda: gpt_kept_tensors(TINY, 65), "seq is 65, but must be at most 64, the rows"),
         (lambda: stage_params(TINY, "x"), "first_layer is 'x', but must be a whole number"),
         (lambda: parameter_groups(3), "spec is 3, but must be a TransformerSpec"),
         (lambda: check_fits(gpt_lives(TINY, 8, 1), "80 GB"), "capacity is '80 GB', but must be a"),
         (lambda: check_fits(3, 4), "live is 3, but must be a LiveSet"),
+        (lambda: check_fits(gpt_lives(TINY, 8, 1), -1), "capacity is -1, but must be a number of"),
+        (lambda: training_lives("gpt2", 1, 1), "spec is 'gpt2', but must be a TransformerSpec"),
+        (lambda: training_lives(TINY, "x", 1), "layer_bytes is 'x', but must be a number of at"),
+        (lambda: training_lives(TINY, 1, -1), "loss_bytes is -1, but must be a number of at"),
+        (lambda: training_lives(TINY, 1, 1, recipe=3), "recipe is 3, but must be a StateRecipe"),
+        (lambda: LiveSet([3], ["a"]), "a life is 3, but must be a Life"),
+        (lambda: LiveSet([Life("x", "loss", "9", 0, 1)], ["a"]), "with at least 0 bytes"),
+        (lambda: activation_bytes(TINY, 8, 0), "micro_batch is 0, but must be a whole number"),
+        (lambda: activation_bytes(TINY, 8, sequence_parallel=1), "sequence_parallel is 1, but"),
+        (lambda: rank_memory(TINY, seq=8, place=1), "place is 1, but must be below 1, the stages"),
+        (lambda: rank_memory(TINY, seq=8, in_flight=0), "in_flight is 0, but must be a positive"),
+        (lambda: rank_memory(TINY, seq=8, logit_bytes="x"), "logit_bytes is 'x', but must be a"),
+        (lambda: rank_memory(TINY, seq=8, micro_batches=0), "micro_batches is 0, but must be a"),
+        (lambda: pipeline_memory(TINY, seq=8, pp=0), "pp is 0, but must be a whole number"),
         (lambda: Chain((3,)), "layer 0 is 3, but must be a LayerCost"),
         (lambda: Chain((LayerCost(1, 1),), -1), "output_bytes is -1"),
         (lambda: check_recompute(3), "schedule is 3, but must be a RecomputeSchedule"),
