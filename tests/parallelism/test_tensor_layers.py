@@ -524,6 +524,46 @@ def test_a_norm_on_own_tokens_is_right_whoever_runs_it_and_keeps_its_names(four)
         assert "LayerNorm((2,)" in said
 
 
+def piped_errors(spec, spoil=False):
+    """On a rank of two stages of two: the worst gradient where W actions give those of weights."""
+    import torch.distributed as dist
+
+    from dtlib.models import GPT, gradients, next_token_loss, relative_errors, worst
+    from dtlib.parallelism import make_groups, tensor_parallel, vocab_parallel_cross_entropy
+    from dtlib.parallelism.pipeline import run, stages_of, zero_bubble
+    from dtlib.parallelism.tensor_model import cut_of
+
+    groups, rank = make_groups(pipe=2, tp=2), dist.get_rank()
+    tokens, targets = torch.randint(12, (2, 4, 5), generator=torch.Generator().manual_seed(1))
+    whole = GPT(spec, dtype=torch.float64)
+    next_token_loss(whole(tokens), targets).backward()
+    divided = tensor_parallel(whole, groups["tp"])
+    if spoil:
+        for block in divided.blocks:
+            block.attention.value.cut = Cut(0)
+
+    def loss(logits, targets):
+        return vocab_parallel_cross_entropy(logits, targets, groups["tp"])
+
+    run(zero_bubble(2, 4, 1), stages_of(divided, 2), tokens, targets, loss, groups["pipe"])
+    found = gradients(divided)
+    expected = {
+        name: cut_of(name, spec.kv_heads, 2).part(gradient, rank % 2, 2)
+        for name, gradient in gradients(whole).items()
+        if name in found
+    }
+    return worst(relative_errors(found, expected))
+
+
+def test_key_heads_that_ranks_share_are_added_up_in_a_pipeline_with_w_actions(four):
+    spec = TransformerSpec("one key head", layers=2, hidden=8, heads=4, kv_heads=1, vocab=12)
+    for name, error in four.run(piped_errors, spec):
+        assert error <= 1e-12, name
+    for name, error in four.run(piped_errors, spec, spoil=True):
+        assert "value" in name
+        assert error > 0.01
+
+
 def foreign(kind):
     import torch.distributed as dist
 
