@@ -610,6 +610,37 @@ def test_data_parallelism_round_a_stage_reduces_once_in_a_run(pools):
     assert pools[4].run(calls) == [{"all_reduce": 1}] * 4
 
 
+@pytest.mark.parametrize("sabotage", [False, True])
+def test_a_tied_weight_in_data_parallelism_collects_over_two_steps(pools, sabotage):
+    """Sabotage: set aside the gradient itself, which is a view of a bucket that is filled anew."""
+
+    def step():
+        from unittest import mock
+
+        from dtlib.parallelism import DataParallel
+        from dtlib.parallelism.groups import make_groups
+        from dtlib.parallelism.pipeline import copies, run
+
+        groups, (d, r) = make_groups(dp=2, pp=2), divmod(dist.get_rank(), 2)
+        stages, right = layers([4, 4, 4]), layers([4, 4, 4])
+        for both in stages, right:
+            both[1][0].weight = both[0][0].weight
+        for stage in stages:
+            stage.tied = {"0.weight": (0, 1)}
+        x, y = torch.randn(2, 4, 2 * M, 4)
+        for i in range(4):
+            (F.mse_loss(nn.Sequential(*right)(x[i]), y[i]) / 2).backward()
+        own = {r: DataParallel(stages[r], groups["dp"])}
+        itself = mock.patch.object(copies, "_copied", lambda gradient: gradient)
+        with itself if sabotage else contextlib.nullcontext():
+            for i in (d, d + 2):
+                run(one_f_one_b(2, M), own, x[i], y[i], F.mse_loss, groups["pp"])
+        return (stages[r][0].weight.grad - right[0][0].weight.grad).abs().max().item()
+
+    for gap in pools[4].run(step):
+        assert (gap > 1e-3) if sabotage else (gap < 1e-6)
+
+
 def test_hooks_of_a_weight_see_the_gradient_that_w_gives():
     from dtlib.parallelism.pipeline.split import deferring, do_weights
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.nn.utils import parameters_to_vector
 
 from dtlib.parallelism.pipeline.post import exchange
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
@@ -33,8 +33,9 @@ class Copies:
             ranks = tuple(r for r in range(schedule.p) if places & set(schedule.stages_of(r)))
             if len(ranks) > 1:
                 self.by_ranks.setdefault(ranks, {})[weight] = parameter
-        self.earlier = {p: p.grad for held in self.by_ranks.values() for p in held.values()}
-        for parameter in self.earlier:  # a sum already, of earlier steps
+        listed = (p for held in self.by_ranks.values() for p in held.values())
+        self.earlier = {p: _copied(p.grad) for p in listed}  # a sum already, of earlier steps
+        for parameter in self.earlier:
             parameter.grad = None
 
     def described(self) -> dict:
@@ -75,7 +76,14 @@ class Copies:
         for handle in exchange(operations, group):
             handle.wait()
         for (ranks, parameters), part in zip(vectors, parts, strict=True):
-            vector_to_parameters(sum(part[r] for r in ranks), [p.grad for p in parameters])
+            sums = sum(part[r] for r in ranks).split([p.numel() for p in parameters])
+            for p, total in zip(parameters, sums, strict=True):
+                p.grad.copy_(total.view_as(p))  # where it lies, which may be in a bucket
+
+
+def _copied(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    """It may be a view of a bucket of data parallelism, which the next step fills."""
+    return None if gradient is None else gradient.clone()
 
 
 def _held(stages: Mapping[int, nn.Module]) -> dict[Weight, nn.Parameter]:
