@@ -238,7 +238,7 @@ class DataParallel(KeepsHooks):
             bucket.give()
         for parameter in idle:
             parameter.grad = None
-        if self._learning:
+        if self._learning and self._seen:
             self._learn_order()
 
     def _settle(self) -> None:

@@ -412,6 +412,62 @@ def test_sabotage_buckets_that_stay_are_noticed(ranks, change):
     assert any(found > 1e-3 or not same for found, same in ranks.run(changed, change, spoilt=True))
 
 
+def thawed(keeps_hook):
+    """A layer that is frozen for one step, and trained before and after it: who has a gradient."""
+    from contextlib import nullcontext
+    from unittest import mock
+
+    import torch.distributed as dist
+    from torch.utils.hooks import RemovableHandle
+
+    from dtlib.parallelism import DataParallel
+
+    model, found = layers(), []
+    wrapped = DataParallel(model, dist.group.WORLD, bucket_bytes=1, first_bucket_bytes=1)
+    stays = mock.patch.object(RemovableHandle, "remove", lambda handle: None)
+    with stays if keeps_hook else nullcontext():
+        for trains in (True, False, True):
+            model[2].requires_grad_(trains)
+            wrapped.zero_grad()
+            wrapped(share(0)).sum().backward()
+            found.append([parameter.grad is not None for parameter in model.parameters()])
+    return found
+
+
+def test_a_layer_may_be_frozen_for_a_while(ranks):
+    every, first = [True] * 6, [True] * 4 + [False] * 2
+    assert ranks.run(thawed, False) == [[every, first, every]] * 3
+
+
+def test_sabotage_a_hook_that_stays_is_called_twice(ranks):
+    with pytest.raises(RanksError, match=r"'2.(bias|weight)' got more of its gradient"):
+        ranks.run(thawed, True)
+
+
+def order_after_one_sum(way):
+    """What is observed in a first step: the buckets' parameters, by name."""
+    from contextlib import nullcontext
+
+    import torch.distributed as dist
+
+    from dtlib.parallelism import DataParallel
+
+    model = Recomputed([1, 0], None)
+    size = {"bucket_bytes": 1, "first_bucket_bytes": 1}
+    wrapped = DataParallel(model, dist.group.WORLD, order="observed", **size)
+    for i in range(2):
+        with wrapped.synced_once() if i < way else nullcontext():
+            wrapped(share(0)).sum().backward()
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return [names[p].split(".")[1] for bucket in wrapped.buckets for p in bucket.parameters]
+
+
+def test_an_order_is_learned_in_the_first_pass_that_shows_one(ranks):
+    assert ranks.run(order_after_one_sum, 0) == [["0", "0", "1", "1"]] * 3
+    assert ranks.run(order_after_one_sum, 1) == [["0", "0", "1", "1"]] * 3
+    assert ranks.run(order_after_one_sum, 2) == [["1", "1", "0", "0"]] * 3
+
+
 def in_one_sum(way, average):
     """Three backward passes: the error of their sum, and what was sent for them."""
     from contextlib import ExitStack
