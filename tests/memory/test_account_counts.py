@@ -3,7 +3,8 @@
 import pytest
 
 from dtlib.foundations import published_models
-from dtlib.memory.account_plan import even_stages
+from dtlib.memory.account_gpt import gpt_kept_tensors
+from dtlib.memory.account_plan import even_stages, layers_of_stages
 from dtlib.memory.account_state import StageParams, check_stage, parameter_groups, stage_params
 
 LLAMA = published_models["llama-3.1-8b"]
@@ -58,6 +59,13 @@ def test_stages_that_do_not_divide_are_shorter_at_the_ends_the_last_one_first(la
 def test_what_cannot_be_is_named():
     with pytest.raises(ValueError, match="even_stages: pp is 5, but must be at most 4, the layers"):
         even_stages(4, 5)
+    for pp in (0, 1.5, True):
+        with pytest.raises(ValueError, match=f"pp is {pp}, but must be a whole number of at least"):
+            layers_of_stages(LLAMA, pp, None)
+    with pytest.raises(
+        ValueError, match=r"mla is MLA.*, but must be None: GPT has no latent atten"
+    ):
+        gpt_kept_tensors(DEEPSEEK, seq=32)
     for stage in (4, -1, True, "3"):
         with pytest.raises(ValueError, match=f"here: stage is {stage!r}, but must be 0, 1, 2 or 3"):
             check_stage("here", stage)
