@@ -1,5 +1,6 @@
 """Scaling the loss for gradients in 16 bits, where every rank sees a part of them only."""
 
+import torch.distributed as dist
 from torch.distributed.fsdp import sharded_grad_scaler
 
 from dtlib.memory.zero import ShardedOptimizer
@@ -10,9 +11,13 @@ class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
 
     Equation: a step is skipped if a gradient is not finite on any rank: one all-reduce of a flag.
     Arguments and methods: as of ``torch.amp.GradScaler``, and `process_group`, the optimizer's (by
-    default all ranks); for a `ShardedOptimizer`, and for optimizers of a `FullySharded`'s parts.
+    default all ranks, those of now: torch's own takes those that were there when it was imported);
+    for a `ShardedOptimizer`, and for optimizers of a `FullySharded`'s parts.
     Source: Micikevicius et al. 2018; torch's ``ShardedGradScaler``.
     """
+
+    def __init__(self, *arguments, process_group=None, **named):
+        super().__init__(*arguments, process_group=process_group or dist.group.WORLD, **named)
 
     def unscale_(self, optimizer) -> None:
         """Reduce what is not reduced yet, and divide by the scale what this rank has of it."""

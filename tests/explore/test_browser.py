@@ -174,6 +174,7 @@ def test_a_curve_can_be_singled_out(visit):
         explorer = widget(tab, "Ring or tree")
         explorer.get_by_role("button", name="tree").press("Enter")
         lit = explorer.locator("path.dt-curve.is-on")
+        lit.first.wait_for()
         assert lit.count() == 1 and lit.get_attribute("data-key") == "tree"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dtlib.runtime import RanksError, launch
+from dtlib.runtime import RankError, RanksError, launch
 
 STAGES = (1, 2)
 
@@ -193,6 +193,18 @@ def loss_scaled(stage, clip):
             scaler.update()
         scales.append([scaler.get_scale() for scaler in scalers])
     return gap(one, mine), scales
+
+
+def meet_anew(ranks):
+    """A failure on all ranks: they go on in another process group."""
+    with pytest.raises(RankError):
+        ranks.run(divmod, 1, 0)
+
+
+def test_a_scaler_asks_the_ranks_of_now(pair):
+    pair.run(loss_scaled, 1, False)
+    meet_anew(pair)
+    assert all(error <= 1e-12 for error, _ in pair.run(loss_scaled, 1, False))
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -4,6 +4,8 @@ The reference builds its mask pair by pair from numbers of documents, and knows 
 The functions that run on the ranks import what they need themselves.
 """
 
+from contextlib import contextmanager
+
 import pytest
 import torch
 from hypothesis import strategies as st
@@ -80,19 +82,23 @@ def mask_of(case):
 
 
 def judge(listed, spoil=None):
+    """The errors of every case, with the library as it is or spoilt, on a rank."""
+    with spoilt(spoil):
+        return errors_of(listed)
+
+
+def errors_of(listed):
     """On a rank, for each case it takes part in: the worst error of result, dq, dk, dv."""
     import torch.distributed as dist
 
     from dtlib.models import relative_errors, worst
-    from dtlib.parallelism import lean, masks, sequence
+    from dtlib.parallelism import lean, sequence
 
     functions = {
         "ring": sequence.ring_attention, "lean ring": lean.lean_ring_attention,
         "all-gather": sequence.all_gather_attention, "ulysses": sequence.ulysses_attention,
     }  # fmt: skip
     groups = {tuple(members): dist.new_group(members) for members in GROUPS}
-    if spoil:
-        mend = spoilt(masks, sequence, spoil)
     errors = []
     for case in listed:
         members = case["members"]
@@ -125,13 +131,14 @@ def judge(listed, spoil=None):
         right = {name: x[:, :, own] for name, x in right.items()}
         found = {"out": out.detach()} | dict(zip("qkv", (x.grad for x in share), strict=True))
         errors.append(worst(relative_errors(found, right)))
-    if spoil:
-        mend()
     return errors
 
 
-def spoilt(masks, sequence, how):
-    """Break the library on this rank; returns what mends it."""
+@contextmanager
+def spoilt(how):
+    """Break the library on this rank, which may stay when the block has failed."""
+    from dtlib.parallelism import masks, sequence
+
     allowed, looked_up, attends = sequence.allowed, masks._looked_up, sequence.tile_state
     joined = sequence.with_gradients
     if how == "left out":
@@ -145,11 +152,11 @@ def spoilt(masks, sequence, how):
             q, k, v, None if seen is None else seen | ~seen.any(-1, keepdim=True)
         )
 
-    def mend():
+    try:
+        yield
+    finally:
         sequence.allowed, masks._looked_up, sequence.tile_state = allowed, looked_up, attends
         sequence.with_gradients = joined
-
-    return mend
 
 
 def wrong(results, listed):
@@ -343,9 +350,12 @@ def without_a_look_at_the_tokens():
 
     from dtlib.parallelism import sequence
 
-    sequence.require_equal_tokens = lambda argument, counts: None
+    looks, sequence.require_equal_tokens = sequence.require_equal_tokens, lambda *_: None
     q = torch.zeros(1, 1, 4 + dist.get_rank(), 2)
-    sequence.ring_attention(q, q, q, None, dist.group.WORLD)
+    try:
+        sequence.ring_attention(q, q, q, None, dist.group.WORLD)
+    finally:
+        sequence.require_equal_tokens = looks
 
 
 def test_sabotage_without_a_look_at_the_tokens_of_others_a_rank_dies():

@@ -160,17 +160,21 @@ def frozen_and_unused(spoil=False):
     from dtlib.models import GPT
     from dtlib.parallelism import context, context_parallel
 
-    if spoil:
-        context.trained_parameters = lambda module: [
-            p for p in module.parameters() if p.grad is not None
-        ]
+    def with_a_gradient(module):
+        return [p for p in module.parameters() if p.grad is not None]
+
     module = GPT(CLASSIC, dtype=torch.float64)
     module.norm.weight.requires_grad_(False)
     shared = context_parallel(module, dist.group.WORLD)
     if dist.get_rank() == 0:
         module.position_embedding.weight.grad = torch.ones_like(module.position_embedding.weight)
     module.head.weight.grad = torch.full_like(module.head.weight, 2.0)
-    shared.sum_gradients()
+    sums = context.trained_parameters
+    context.trained_parameters = with_a_gradient if spoil else sums
+    try:
+        shared.sum_gradients()
+    finally:
+        context.trained_parameters = sums
     named = dict(module.named_parameters())
     return (
         named["norm.weight"].grad is None,

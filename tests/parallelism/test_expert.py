@@ -348,11 +348,14 @@ def without_counts():
 
     from dtlib.parallelism import expert
 
-    expert.exchange_counts = lambda sent_pe, group: sent_pe
+    exchanges, expert.exchange_counts = expert.exchange_counts, lambda sent_pe, group: sent_pe
     x = torch.ones(4, 3) * dist.get_rank()
     wants = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]])[dist.get_rank()][:, None]
-    plan = expert.dropless_plan(wants, 2, dist.group.WORLD)
-    return expert.dispatch(x, plan, dist.group.WORLD)
+    try:
+        plan = expert.dropless_plan(wants, 2, dist.group.WORLD)
+        return expert.dispatch(x, plan, dist.group.WORLD)
+    finally:
+        expert.exchange_counts = exchanges
 
 
 def test_without_an_exchange_of_counts_a_rank_dies():
