@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from book._tools.entries import anchor_link, fields_problem, repeated, tell
+from book._tools.entries import anchor_link, check_command, fields_problem, repeated
 from book._tools.layout import ROOT
 from book._tools.prose_numbers import numbers
 from book._tools.sections import Place, PlaceError
@@ -215,11 +215,5 @@ def _of_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def main() -> int:
-    if sys.argv[1:] != ["check"]:
-        raise SystemExit(__doc__)
-    return tell(problems())
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_command(__doc__, problems))

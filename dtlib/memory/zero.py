@@ -27,7 +27,7 @@ from dtlib.memory.zero_flat import (
     whole_state,
 )
 from dtlib.memory.zero_square import check_elementwise
-from dtlib.parallelism.data import broadcast_coalesced
+from dtlib.parallelism.buckets import broadcast_coalesced
 from dtlib.parallelism.messages import ranks_of
 
 

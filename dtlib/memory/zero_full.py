@@ -27,7 +27,7 @@ from dtlib.memory.zero_flat import Reductions, check_dtypes
 from dtlib.memory.zero_order import RunOrder
 from dtlib.memory.zero_state import gather_optimizer_state, load_optimizer_state
 from dtlib.memory.zero_units import Shard, Unit, divide, shards
-from dtlib.parallelism.data import broadcast_coalesced
+from dtlib.parallelism.buckets import broadcast_coalesced
 from dtlib.parallelism.keeper import KeepsHooks
 from dtlib.parallelism.messages import ranks_of
 

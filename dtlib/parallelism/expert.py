@@ -180,10 +180,8 @@ def expert_parallel(model: nn.Module, group, **options) -> nn.Module:
         if isinstance(child, ExpertMixture)
     ]
     if not mixtures:
-        parts, kind = (
-            ", ".join(f".{part}" for part in parts_of(ExpertMixture)),
-            type(model).__name__,
-        )
+        kind = type(model).__name__
+        parts = ", ".join(f".{part}" for part in parts_of(ExpertMixture))
         itself = "; it is one itself: MoELayer takes it" if isinstance(model, ExpertMixture) else ""
         raise TypeError(
             f"expert_parallel: nothing in {kind} has {parts} (an ExpertMixture){itself}"

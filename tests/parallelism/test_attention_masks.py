@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from groups_tried import GROUPS
 from hypothesis import strategies as st
 
 from dtlib.parallelism.masks import (
@@ -19,13 +20,6 @@ from dtlib.parallelism.masks import (
 from dtlib.runtime import RanksError, launch
 
 METHODS = ("ring", "lean ring", "all-gather", "ulysses")
-GROUPS = ([0, 1, 2, 3], [1, 2, 3], [2, 3], [0, 2], [3])
-
-
-@pytest.fixture(scope="module")
-def four():
-    with launch(4, timeout=60) as ranks:
-        yield ranks
 
 
 @st.composite

@@ -5,19 +5,11 @@ The functions that run on the ranks import the rest of what they need themselves
 
 import pytest
 import torch
+from groups_tried import GROUPS
 from hypothesis import strategies as st
 from torch import nn
 
-from dtlib.runtime import launch
-
-GROUPS = ([0, 1, 2, 3], [1, 2, 3], [2, 3], [0, 2], [3])
 MICRO_BATCHES = 2
-
-
-@pytest.fixture(scope="module")
-def four():
-    with launch(4, timeout=60) as ranks:
-        yield ranks
 
 
 class Model(nn.Module):

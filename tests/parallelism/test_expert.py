@@ -10,12 +10,6 @@ E, H, K = 8, 12, 2
 
 
 @pytest.fixture(scope="module")
-def four():
-    with launch(4, timeout=60) as ranks:
-        yield ranks
-
-
-@pytest.fixture(scope="module")
 def two():
     with launch(2, timeout=60) as ranks:
         yield ranks

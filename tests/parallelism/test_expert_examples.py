@@ -9,6 +9,7 @@ from math import ceil
 
 import pytest
 import torch
+from groups_tried import GROUPS
 from hypothesis import strategies as st
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -16,14 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from dtlib.models import relative_errors, worst
 from dtlib.runtime import RanksError, launch
 
-GROUPS = ([0, 1, 2, 3], [1, 2, 3], [2, 3], [0, 2], [3])
 H = 3
-
-
-@pytest.fixture(scope="module")
-def four():
-    with launch(4, timeout=60) as ranks:
-        yield ranks
 
 
 class Mixture(nn.Module):

@@ -29,12 +29,6 @@ def ranks(request):
         yield ranks
 
 
-@pytest.fixture(scope="module")
-def four():
-    with launch(4, timeout=60) as ranks:
-        yield ranks
-
-
 def model_errors(spec, dtype, sequence_parallel, reduction="mean"):
     """On a rank: how far loss, logits and every gradient are from those of the whole model."""
     import torch.distributed as dist
