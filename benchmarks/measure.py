@@ -9,48 +9,48 @@ a ping-pong as long as the rank says that began it.
     overhead-2-ranks        what a sender spends on a message that it does not wait for
     all-reduce-2-ranks      gloo's own and our schedules, labels "ring 1 MB"
     ring-vs-tree-4-ranks    the same on four ranks, with the ping-pong of the same minute
-    roofline-1-core, break-even-2-ranks     see benchmarks/roofline.py
-    interrupted-run-2-ranks, scaling-1-2-4-ranks    see interrupted_run.py
-    fleet-law-ranks         see fleet_law.py
-    memory-levels           see memory_levels.py
-    data-loader             see data_loader.py
-    collectives-4-ranks     see collective_times.py
-    tensor-share-2-ranks    see tensor_share.py
-    tiny-gpt-step           see tiny_step.py
-    eight-primitives-4-ranks    see eight_primitives.py
-    pipeline-2-ranks        see pipeline_times.py
-    causal-ring-ranks       see causal_ring.py
-    expert-skew-4-ranks     see expert_skew.py
-    bucket-dial-2-ranks     see bucket_dial.py
-    strategies-against-torch    see part_four.py
-    memory-peak             see memory_peak.py
-    recompute-policies      see recompute_policies.py
-    zero-against-fsdp       see zero_against_fsdp.py
-    offload-lookahead       see offload_lookahead.py
+    roofline-1-core, break-even-2-ranks     see foundations/roofline.py
+    interrupted-run-2-ranks, scaling-1-2-4-ranks    see foundations/interrupted_run.py
+    fleet-law-ranks         see foundations/fleet_law.py
+    memory-levels           see machines/memory_levels.py
+    data-loader             see foundations/data_loader.py
+    collectives-4-ranks     see collectives/collective_times.py
+    tensor-share-2-ranks    see parallelism/tensor_share.py
+    tiny-gpt-step           see foundations/tiny_step.py
+    eight-primitives-4-ranks    see collectives/eight_primitives.py
+    pipeline-2-ranks        see parallelism/pipeline_times.py
+    causal-ring-ranks       see parallelism/causal_ring.py
+    expert-skew-4-ranks     see parallelism/expert_skew.py
+    bucket-dial-2-ranks     see parallelism/bucket_dial.py
+    strategies-against-torch    see parallelism/part_four.py
+    memory-peak             see memory/memory_peak.py
+    recompute-policies      see memory/recompute_policies.py
+    zero-against-fsdp       see memory/zero_against_fsdp.py
+    offload-lookahead       see memory/offload_lookahead.py
 """
 
 import time
 
-from benchmarks.bucket_dial import measure_bucket_dial
-from benchmarks.causal_ring import measure_causal_ring
-from benchmarks.collective_times import measure_collectives
-from benchmarks.data_loader import measure_data_loader
-from benchmarks.eight_primitives import measure_eight_primitives
-from benchmarks.expert_skew import measure_expert_skew
-from benchmarks.fleet_law import measure_fleet_law
-from benchmarks.interrupted_run import measure_interrupted, measure_scaling
-from benchmarks.memory_levels import measure_memory_levels
-from benchmarks.memory_peak import measure_memory_peak
-from benchmarks.offload_lookahead import measure_offload_lookahead
-from benchmarks.part_four import measure_part_four
-from benchmarks.pipeline_times import measure_pipeline_times
-from benchmarks.recompute_policies import measure_recompute_policies
-from benchmarks.ring_timeline import measure_ring_timeline
-from benchmarks.roofline import measure_break_even, measure_one_core
-from benchmarks.tensor_share import measure_tensor_share
+from benchmarks.collectives.collective_times import measure_collectives
+from benchmarks.collectives.eight_primitives import measure_eight_primitives
+from benchmarks.collectives.ring_timeline import measure_ring_timeline
+from benchmarks.foundations.data_loader import measure_data_loader
+from benchmarks.foundations.fleet_law import measure_fleet_law
+from benchmarks.foundations.interrupted_run import measure_interrupted, measure_scaling
+from benchmarks.foundations.roofline import measure_break_even, measure_one_core
+from benchmarks.foundations.tiny_step import measure_tiny_step
+from benchmarks.machines.memory_levels import measure_memory_levels
+from benchmarks.memory.memory_peak import measure_memory_peak
+from benchmarks.memory.offload_lookahead import measure_offload_lookahead
+from benchmarks.memory.recompute_policies import measure_recompute_policies
+from benchmarks.memory.zero_against_fsdp import measure_zero_against_fsdp
+from benchmarks.parallelism.bucket_dial import measure_bucket_dial
+from benchmarks.parallelism.causal_ring import measure_causal_ring
+from benchmarks.parallelism.expert_skew import measure_expert_skew
+from benchmarks.parallelism.part_four import measure_part_four
+from benchmarks.parallelism.pipeline_times import measure_pipeline_times
+from benchmarks.parallelism.tensor_share import measure_tensor_share
 from benchmarks.timing import labelled, ping_pong, size_label, slowest
-from benchmarks.tiny_step import measure_tiny_step
-from benchmarks.zero_against_fsdp import measure_zero_against_fsdp
 from dtlib import launch, recordings
 from dtlib.collectives import (
     execute,

@@ -4,15 +4,20 @@ The names that every page uses; the rest is in the rooms, `dtlib.foundations`,
 `dtlib.collectives` and so on. ``python -m dtlib`` prints the map.
 """
 
-from dtlib.estimate import estimate
-from dtlib.foundations.formula import formula
-from dtlib.runtime import launch
-from dtlib.show import show
-from dtlib.timeline import Timeline
+from typing import TYPE_CHECKING
+
+from dtlib.lazy import face
+
+if TYPE_CHECKING:
+    from dtlib.estimator import estimate
+    from dtlib.formulas.formula import formula
+    from dtlib.runtime.launcher import launch
+    from dtlib.shown import show
+    from dtlib.timeline import Timeline
 
 __version__ = "0.1.0"
 
-__all__ = ["Timeline", "estimate", "formula", "launch", "show"]
+__getattr__, __dir__, __all__ = face(__name__)
 
 
 def load_ipython_extension(ipython) -> None:

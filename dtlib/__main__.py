@@ -7,7 +7,7 @@ python -m dtlib doctor    ranks, threads, GPUs, names, ports, interfaces, transp
 import sys
 from pathlib import Path
 
-from dtlib.plan import ROOT, Chapter, parts
+from dtlib.contents import ROOT, Chapter, parts
 
 
 def book_map(root: Path = ROOT) -> str:

@@ -1,28 +1,50 @@
-"""Names of a package that are imported when they are first asked for, such as what needs torch."""
+"""Faces: packages that show the names of many modules, and import a module when it is asked for."""
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
-def on_demand(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package: it imports a name's module when the name is asked for.
+def face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package that shows what others define.
 
-    Arguments: ``package``, its full name; ``modules``, from modules of the package to the names
-    that they define. The function raises AttributeError for any other name.
+    The names stand once, as imports below ``if TYPE_CHECKING:`` in the package itself: an editor
+    reads them, Python does not run them, and each is carried out when its name is asked for. So a
+    face names everything in reading order and imports nothing heavy.
 
-    >>> later = on_demand("dtlib.foundations", {"units": ["GB"]})
-    >>> later("GB")
-    1000000000
-    >>> later("GX")
+    Argument: ``package``, its full name. Its ``__getattr__`` raises AttributeError for other names.
+
+    >>> find, names, _ = face("dtlib.foundations")
+    >>> find("GB"), "GB" in names()
+    (1000000000, True)
+    >>> find("GX")
     Traceback (most recent call last):
     AttributeError: module 'dtlib.foundations' has no attribute 'GX'
     """
-    homes = {name: module for module, names in modules.items() for name in names}
+    homes = {name: module for module, names in shown_by(package).items() for name in names}
 
-    def getattr_of_package(name: str) -> Any:
+    def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        return getattr(import_module(homes[name]), name)
 
-    return getattr_of_package
+    return find, lambda: sorted(homes), list(homes)
+
+
+@cache
+def shown_by(package: str) -> dict[str, tuple[str, ...]]:
+    """What a face shows, in reading order: full names of modules, and the names of each.
+
+    >>> shown_by("dtlib.runtime")["dtlib.runtime.launcher"]
+    ('launch', 'close_pools')
+    """
+    source = find_spec(package).loader.get_source(package)
+    return {
+        statement.module: tuple(alias.name for alias in statement.names)
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for statement in block.body
+    }

@@ -120,7 +120,7 @@ def quantity_axis(axis, unit: str, label: str | None = None) -> None:
     """Label the ticks of `axis` (such as `ax.xaxis`) as quantities: 1 KB, 1 MB, 10 ms."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    from dtlib.foundations.units import format_quantity
+    from dtlib.formulas.units import format_quantity
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_quantity(value, unit)))
     axis.set_minor_locator(NullLocator())

@@ -123,7 +123,7 @@ class Timeline:
         return max((_reach(self.of(rank)) - self.work(rank) for rank in self.ranks), default=0)
 
     def __repr__(self) -> str:
-        from dtlib.foundations.units import format_quantity
+        from dtlib.formulas.units import format_quantity
 
         ranks, spans = len(self.ranks), len(self.spans)
         length = format_quantity(float(self.makespan), self.unit) if self.unit else self.makespan

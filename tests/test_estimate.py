@@ -6,7 +6,9 @@ from statistics import mean
 
 import pytest
 
-from dtlib.estimate import estimate
+from dtlib.estimator import estimate
+from dtlib.formulas.sheet import Sheet
+from dtlib.formulas.units import day, hour
 from dtlib.foundations import (
     Cluster,
     TransformerSpec,
@@ -16,15 +18,13 @@ from dtlib.foundations import (
     total,
     training_time,
 )
-from dtlib.foundations.pace import PaceModel, products_time
-from dtlib.foundations.published_runs import (
+from dtlib.foundations.cost.published_runs import (
     SELENE,
     bloom_run,
     sharded_runs,
     weak_scaling_runs,
 )
-from dtlib.foundations.sheet import Sheet
-from dtlib.foundations.units import day, hour
+from dtlib.foundations.roofline.pace import PaceModel, products_time
 from dtlib.memory import model_state_bytes
 
 THIRTY = TransformerSpec("30B", layers=60, hidden=6400, heads=64, vocab=32000, context=4096)

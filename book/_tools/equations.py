@@ -17,7 +17,7 @@ from pathlib import Path
 from book._tools.entries import tell
 from book._tools.expressions import all_formulas
 from book._tools.layout import ROOT, line_of, pages, write_if_new
-from dtlib.foundations.formula import Formula
+from dtlib.formulas.formula import Formula
 
 EQUATION = re.compile(
     r"^\$\$(?P<body>(?:(?!\$\$).)*?)\$\$ *\((?P<label>eq-[^)\s]*)\)", re.DOTALL | re.MULTILINE

@@ -15,11 +15,11 @@ from functools import cache, cached_property
 from numbers import Real
 from pathlib import Path
 
-from dtlib.foundations import poly, units
-from dtlib.foundations.formula import Formula, formulas
-from dtlib.foundations.hardware import catalog
-from dtlib.foundations.notation import NOTATION
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas import poly, units
+from dtlib.formulas.formula import Formula, formulas
+from dtlib.formulas.notation import NOTATION
+from dtlib.formulas.units import format_quantity
+from dtlib.machines.hardware import catalog
 from dtlib.recordings import load
 
 PRINTED = {"us": "µs", "minute": "min", "hour": "h", "day": "d"}

@@ -20,7 +20,7 @@ from book._tools.entries import anchor_link, check_command, fields_problem, repe
 from book._tools.layout import ROOT
 from book._tools.prose_numbers import numbers
 from book._tools.sections import Place, PlaceError
-from dtlib.plan import Chapter, chapters
+from dtlib.contents import Chapter, chapters
 
 KINDS = ("folklore", "question")
 NEEDED = ("claim", "answer", "section", "kind")

@@ -20,9 +20,9 @@ from book._tools.folklore import folklore_page
 from book._tools.layout import ROOT, notebook_sources, write_if_new
 from book._tools.quick_reference import quick_reference_page
 from book._tools.symptoms import symptoms_page
-from dtlib.plan import Chapter, parts
+from dtlib.contents import Chapter, parts
 
-BEGIN, END = "begin: chapters, from dtlib/plan.toml", "end: chapters"
+BEGIN, END = "begin: chapters, from dtlib/contents.toml", "end: chapters"
 README_MARKS = f"<!-- {BEGIN} -->\n", f"<!-- {END} -->"
 TOC_MARKS = f"  # {BEGIN}\n", f"  # {END}"
 
@@ -132,7 +132,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
 def picture(file: Path = ROOT / "book/_static/ring-all-reduce.svg") -> None:
     """The README's picture: a schedule as the chapters draw it, in ink that reads on any page."""
     from dtlib.collectives import ring_all_reduce
-    from dtlib.collectives.draw import draw
+    from dtlib.collectives.drawing import draw
 
     drawing = io.StringIO()
     figure = draw(ring_all_reduce(4))

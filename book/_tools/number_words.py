@@ -9,7 +9,7 @@ True
 import re
 from fractions import Fraction
 
-from dtlib.foundations.units import Quantity
+from dtlib.formulas.units import Quantity
 
 _SMALL = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 _SMALL += " sixteen seventeen eighteen nineteen"

@@ -21,7 +21,7 @@ from book._tools.entries import tell
 from book._tools.expressions import Expression, ExpressionError
 from book._tools.layout import ROOT, line_of, pages, write_if_new
 from book._tools.number_words import spelled_out
-from dtlib.foundations.units import format_quantity, parse_quantity
+from dtlib.formulas.units import format_quantity, parse_quantity
 
 DATA_FILES = [ROOT / "README.md", ROOT / "book/symptoms.toml", *ROOT.glob("book/folklore/*.toml")]
 DATA = re.compile(r'<data value="(?P<value>[^"]*)">(?P<text>[^<]*)</data>')

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from book._tools.equations import EQUATION, by_label
 from book._tools.layout import ROOT
-from dtlib.foundations.formula import Formula
-from dtlib.plan import chapters
+from dtlib.contents import chapters
+from dtlib.formulas.formula import Formula
 
 HEAD = [
     "# Quick reference",

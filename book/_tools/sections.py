@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from book._tools.layout import ROOT
-from dtlib.plan import chapter
+from dtlib.contents import chapter
 
 _CODE = re.compile(r"^(?P<fence>`{3,})[^\n]*\n.*?^(?P=fence)`*$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^(?P<marks>#{1,3}) (?P<title>.+)$", re.MULTILINE)

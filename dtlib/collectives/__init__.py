@@ -1,329 +1,98 @@
 """Collective communication: schedules as data, and what can be done with one.
 
-``schedule`` has the nouns; ``primitives`` what a collective promises, ``check`` the proofs and
-``algebra`` the matrices of it; ``algorithms``, ``rooted``, ``grouped``, ``all_to_all`` and
-``parameter_server`` the builders; ``cost``, ``times``, ``levels``, ``bounds`` and ``bandwidth`` the
-formulas; ``topology`` and ``nodes`` the machines; ``execute`` the real ranks, ``monoid`` other
-operations than the sum, and ``draw`` the figures.
+`schedule`, made of `rounds` of sends, and `primitives`, what each collective promises; `builders`,
+the algorithms; `check`, `algebra` and `monoid`; `topology`, `nodes` and `cost`; `on_ranks` and
+`transport`, which run a schedule; `drawing`; `nccl`.
 """
 
-from dtlib.collectives.algebra import (
-    adjoint_schedule,
-    applied,
-    as_matrix,
-    inner_products,
-    schedule_matrix,
-)
-from dtlib.collectives.algorithms import (
-    flat_all_reduce,
-    flat_reduce,
-    halving_doubling_all_gather,
-    halving_doubling_all_reduce,
-    halving_doubling_reduce_scatter,
-    pairwise_all_to_all,
-    recursive_doubling_all_reduce,
-    ring_all_gather,
-    ring_all_reduce,
-    ring_reduce_scatter,
-    tree_all_reduce,
-    tree_broadcast,
-    tree_reduce,
-)
-from dtlib.collectives.all_to_all import Packed, bruck_all_to_all, packed, packed_messages
-from dtlib.collectives.bandwidth import (
-    algorithm_bandwidth,
-    all_gather_bus_factor,
-    all_reduce_bus_factor,
-    bus_bandwidth,
-    bus_factor,
-    busiest_port_share,
-    lower_bound_time,
-)
-from dtlib.collectives.bounds import (
-    all_reduce_lower_bound_bytes,
-    all_reduce_lower_bound_messages,
-    all_reduce_lower_bound_time,
-    fewest_messages,
-)
-from dtlib.collectives.check import (
-    Problem,
-    ScheduleError,
-    check_all_gather,
-    check_all_reduce,
-    check_all_to_all,
-    check_broadcast,
-    check_gather,
-    check_primitive,
-    check_reduce,
-    check_reduce_scatter,
-    check_scatter,
-    states,
-)
-from dtlib.collectives.cost import (
-    double_binary_tree_all_reduce_time,
-    double_binary_tree_best_segments,
-    flat_all_reduce_time,
-    halving_doubling_all_reduce_time,
-    pairwise_all_to_all_time,
-    recursive_doubling_all_reduce_time,
-    ring_all_gather_time,
-    ring_all_reduce_time,
-    ring_half_performance_bytes,
-    ring_reduce_scatter_time,
-    ring_tree_crossover_bytes,
-    round_times,
-    schedule_time,
-    tree_all_reduce_time,
-    tree_broadcast_time,
-)
-from dtlib.collectives.double_binary_tree import (
-    double_binary_tree_all_reduce,
-    double_binary_tree_reduce,
-)
-from dtlib.collectives.draw import draw, timeline
-from dtlib.collectives.execute import emulate, execute
-from dtlib.collectives.fitted import (
-    CollectiveModel,
-    nccl_models,
-    streamed_all_gather_time,
-    streamed_all_reduce_time,
-    streamed_all_to_all_time,
-    streamed_time,
-    switch_all_reduce_time,
-)
-from dtlib.collectives.fitting import (
-    CollectiveFit,
-    CollectiveTime,
-    fit_collectives,
-    nccl_tests_samples,
-)
-from dtlib.collectives.grouped import (
-    folded_halving_doubling_all_reduce,
-    half_ring_all_gather,
-    half_ring_all_reduce,
-    hierarchical_all_reduce,
-    multi_rail_ring_all_reduce,
-    two_way_ring_all_reduce,
-)
-from dtlib.collectives.levels import (
-    hierarchical_all_reduce_time,
-    multi_rail_ring_all_reduce_time,
-)
-from dtlib.collectives.monoid import (
-    LARGEST,
-    MAXIMUM,
-    SUM,
-    Monoid,
-    emulate_with,
-    laws,
-    matrix_product,
-    right_chunks,
-)
-from dtlib.collectives.nccl_sample import nccl_errors, nccl_sample, switch_sample
-from dtlib.collectives.nodes import Nodes, Port, Wire, round_robin
-from dtlib.collectives.parameter_server import (
-    all_reduce_of_workers,
-    dedicated_parameter_server,
-    dedicated_parameter_server_received_bytes,
-    dedicated_parameter_server_time,
-    parameter_server_all_reduce,
-    parameter_server_all_reduce_time,
-    parameter_server_over_ring_ratio,
-)
-from dtlib.collectives.primitives import (
-    PRIMITIVES,
-    Placement,
-    Primitive,
-    at_owners,
-    at_rank,
-    at_root,
-    everywhere,
-    in_columns,
-    in_rows,
-)
-from dtlib.collectives.rooted import (
-    chain_all_reduce,
-    chain_broadcast,
-    chain_reduce,
-    flat_gather,
-    flat_scatter,
-    scatter_all_gather_broadcast,
-    tree_gather,
-    tree_scatter,
-)
-from dtlib.collectives.schedule import Round, Run, Schedule, Send
-from dtlib.collectives.times import (
-    bruck_all_to_all_time,
-    chain_all_reduce_time,
-    chain_best_segments,
-    chain_broadcast_time,
-    flat_scatter_time,
-    folded_halving_doubling_all_reduce_time,
-    half_ring_all_reduce_time,
-    scatter_all_gather_broadcast_time,
-    tree_scatter_time,
-    two_link_ring_all_reduce_time,
-    two_way_ring_all_reduce_time,
-)
-from dtlib.collectives.topology import SharedHost, Switch
-from dtlib.collectives.transport import Clocked, Counting
-from dtlib.collectives.volume import (
-    ring_all_reduce_messages,
-    ring_all_reduce_rounds,
-    ring_all_reduce_sent_bytes,
-    tree_all_reduce_messages,
-    tree_all_reduce_rounds,
-    tree_all_reduce_sent_bytes,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "LARGEST",
-    "MAXIMUM",
-    "PRIMITIVES",
-    "SUM",
-    "Clocked",
-    "CollectiveFit",
-    "CollectiveModel",
-    "CollectiveTime",
-    "Counting",
-    "Monoid",
-    "Nodes",
-    "Packed",
-    "Placement",
-    "Port",
-    "Primitive",
-    "Problem",
-    "Round",
-    "Run",
-    "Schedule",
-    "ScheduleError",
-    "Send",
-    "SharedHost",
-    "Switch",
-    "Wire",
-    "adjoint_schedule",
-    "algorithm_bandwidth",
-    "all_gather_bus_factor",
-    "all_reduce_bus_factor",
-    "all_reduce_lower_bound_bytes",
-    "all_reduce_lower_bound_messages",
-    "all_reduce_lower_bound_time",
-    "all_reduce_of_workers",
-    "applied",
-    "as_matrix",
-    "at_owners",
-    "at_rank",
-    "at_root",
-    "bruck_all_to_all",
-    "bruck_all_to_all_time",
-    "bus_bandwidth",
-    "bus_factor",
-    "busiest_port_share",
-    "chain_all_reduce",
-    "chain_all_reduce_time",
-    "chain_best_segments",
-    "chain_broadcast",
-    "chain_broadcast_time",
-    "chain_reduce",
-    "check_all_gather",
-    "check_all_reduce",
-    "check_all_to_all",
-    "check_broadcast",
-    "check_gather",
-    "check_primitive",
-    "check_reduce",
-    "check_reduce_scatter",
-    "check_scatter",
-    "dedicated_parameter_server",
-    "dedicated_parameter_server_received_bytes",
-    "dedicated_parameter_server_time",
-    "double_binary_tree_all_reduce",
-    "double_binary_tree_all_reduce_time",
-    "double_binary_tree_best_segments",
-    "double_binary_tree_reduce",
-    "draw",
-    "emulate",
-    "emulate_with",
-    "everywhere",
-    "execute",
-    "fewest_messages",
-    "fit_collectives",
-    "flat_all_reduce",
-    "flat_all_reduce_time",
-    "flat_gather",
-    "flat_reduce",
-    "flat_scatter",
-    "flat_scatter_time",
-    "folded_halving_doubling_all_reduce",
-    "folded_halving_doubling_all_reduce_time",
-    "half_ring_all_gather",
-    "half_ring_all_reduce",
-    "half_ring_all_reduce_time",
-    "halving_doubling_all_gather",
-    "halving_doubling_all_reduce",
-    "halving_doubling_all_reduce_time",
-    "halving_doubling_reduce_scatter",
-    "hierarchical_all_reduce",
-    "hierarchical_all_reduce_time",
-    "in_columns",
-    "in_rows",
-    "inner_products",
-    "laws",
-    "lower_bound_time",
-    "matrix_product",
-    "multi_rail_ring_all_reduce",
-    "multi_rail_ring_all_reduce_time",
-    "nccl_errors",
-    "nccl_models",
-    "nccl_sample",
-    "nccl_tests_samples",
-    "packed",
-    "packed_messages",
-    "pairwise_all_to_all",
-    "pairwise_all_to_all_time",
-    "parameter_server_all_reduce",
-    "parameter_server_all_reduce_time",
-    "parameter_server_over_ring_ratio",
-    "recursive_doubling_all_reduce",
-    "recursive_doubling_all_reduce_time",
-    "right_chunks",
-    "ring_all_gather",
-    "ring_all_gather_time",
-    "ring_all_reduce",
-    "ring_all_reduce_messages",
-    "ring_all_reduce_rounds",
-    "ring_all_reduce_sent_bytes",
-    "ring_all_reduce_time",
-    "ring_half_performance_bytes",
-    "ring_reduce_scatter",
-    "ring_reduce_scatter_time",
-    "ring_tree_crossover_bytes",
-    "round_robin",
-    "round_times",
-    "scatter_all_gather_broadcast",
-    "scatter_all_gather_broadcast_time",
-    "schedule_matrix",
-    "schedule_time",
-    "states",
-    "streamed_all_gather_time",
-    "streamed_all_reduce_time",
-    "streamed_all_to_all_time",
-    "streamed_time",
-    "switch_all_reduce_time",
-    "switch_sample",
-    "timeline",
-    "tree_all_reduce",
-    "tree_all_reduce_messages",
-    "tree_all_reduce_rounds",
-    "tree_all_reduce_sent_bytes",
-    "tree_all_reduce_time",
-    "tree_broadcast",
-    "tree_broadcast_time",
-    "tree_gather",
-    "tree_reduce",
-    "tree_scatter",
-    "tree_scatter_time",
-    "two_link_ring_all_reduce_time",
-    "two_way_ring_all_reduce",
-    "two_way_ring_all_reduce_time",
-]
+from dtlib.lazy import face
+
+# fmt: off
+if TYPE_CHECKING:
+    from dtlib.collectives.schedule import Round, Run, Send, Schedule
+    from dtlib.collectives.primitives import (
+        Placement, at_rank, everywhere, at_root, at_owners, in_rows, in_columns, Primitive,
+        PRIMITIVES,
+    )
+    from dtlib.collectives.builders.algorithms import (
+        ring_reduce_scatter, ring_all_gather, ring_all_reduce, tree_reduce, tree_broadcast,
+        tree_all_reduce, flat_reduce, flat_all_reduce, recursive_doubling_all_reduce,
+        halving_doubling_reduce_scatter, halving_doubling_all_gather, halving_doubling_all_reduce,
+        pairwise_all_to_all,
+    )
+    from dtlib.collectives.builders.rooted import (
+        flat_scatter, flat_gather, tree_gather, tree_scatter, chain_broadcast, chain_reduce,
+        chain_all_reduce, scatter_all_gather_broadcast,
+    )
+    from dtlib.collectives.builders.grouped import (
+        folded_halving_doubling_all_reduce, two_way_ring_all_reduce, half_ring_all_gather,
+        half_ring_all_reduce, multi_rail_ring_all_reduce, hierarchical_all_reduce,
+    )
+    from dtlib.collectives.builders.all_to_all import (
+        bruck_all_to_all, packed, packed_messages, Packed,
+    )
+    from dtlib.collectives.builders.double_binary_tree import (
+        double_binary_tree_reduce, double_binary_tree_all_reduce,
+    )
+    from dtlib.collectives.builders.parameter_server import (
+        parameter_server_all_reduce, dedicated_parameter_server, all_reduce_of_workers,
+        dedicated_parameter_server_received_bytes, dedicated_parameter_server_time,
+        parameter_server_all_reduce_time, parameter_server_over_ring_ratio,
+    )
+    from dtlib.collectives.check import (
+        Problem, ScheduleError, states, check_primitive, check_all_reduce, check_reduce_scatter,
+        check_all_gather, check_broadcast, check_reduce, check_scatter, check_gather,
+        check_all_to_all,
+    )
+    from dtlib.collectives.algebra import (
+        as_matrix, applied, schedule_matrix, adjoint_schedule, inner_products,
+    )
+    from dtlib.collectives.monoid import (
+        Monoid, SUM, MAXIMUM, LARGEST, matrix_product, laws, emulate_with, right_chunks,
+    )
+    from dtlib.collectives.topology import Switch, SharedHost
+    from dtlib.collectives.nodes import Port, Wire, Nodes, round_robin
+    from dtlib.collectives.transport import Counting, Clocked
+    from dtlib.collectives.on_ranks import execute, emulate
+    from dtlib.collectives.cost.ring_and_tree import (
+        schedule_time, round_times, ring_reduce_scatter_time, ring_all_gather_time,
+        ring_all_reduce_time, tree_broadcast_time, tree_all_reduce_time, flat_all_reduce_time,
+        recursive_doubling_all_reduce_time, halving_doubling_all_reduce_time,
+        double_binary_tree_all_reduce_time, double_binary_tree_best_segments,
+        pairwise_all_to_all_time, ring_tree_crossover_bytes, ring_half_performance_bytes,
+    )
+    from dtlib.collectives.cost.rooted_and_grouped import (
+        flat_scatter_time, tree_scatter_time, chain_broadcast_time, chain_best_segments,
+        chain_all_reduce_time, scatter_all_gather_broadcast_time,
+        folded_halving_doubling_all_reduce_time, two_way_ring_all_reduce_time,
+        two_link_ring_all_reduce_time, half_ring_all_reduce_time, bruck_all_to_all_time,
+    )
+    from dtlib.collectives.cost.volume import (
+        ring_all_reduce_sent_bytes, tree_all_reduce_sent_bytes, ring_all_reduce_rounds,
+        tree_all_reduce_rounds, ring_all_reduce_messages, tree_all_reduce_messages,
+    )
+    from dtlib.collectives.cost.bounds import (
+        fewest_messages, all_reduce_lower_bound_messages, all_reduce_lower_bound_bytes,
+        all_reduce_lower_bound_time,
+    )
+    from dtlib.collectives.cost.bandwidth import (
+        algorithm_bandwidth, all_reduce_bus_factor, all_gather_bus_factor, bus_factor,
+        bus_bandwidth, busiest_port_share, lower_bound_time,
+    )
+    from dtlib.collectives.cost.levels import (
+        hierarchical_all_reduce_time, multi_rail_ring_all_reduce_time,
+    )
+    from dtlib.collectives.drawing import draw, timeline
+    from dtlib.collectives.nccl.model import (
+        streamed_time, streamed_all_reduce_time, streamed_all_gather_time, streamed_all_to_all_time,
+        switch_all_reduce_time, CollectiveModel, nccl_models,
+    )
+    from dtlib.collectives.nccl.fit import (
+        CollectiveTime, nccl_tests_samples, CollectiveFit, fit_collectives,
+    )
+    from dtlib.collectives.nccl.sample import nccl_sample, switch_sample, nccl_errors
+# fmt: on
+
+__getattr__, __dir__, __all__ = face(__name__)

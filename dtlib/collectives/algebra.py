@@ -8,7 +8,7 @@ inverse: a category with adjoints, not a group.
 
 import numpy as np
 
-from dtlib.collectives.execute import emulate
+from dtlib.collectives.on_ranks import emulate
 from dtlib.collectives.primitives import Primitive
 from dtlib.collectives.schedule import Round, Schedule
 

@@ -92,7 +92,7 @@ def states(schedule: Schedule, start=everywhere) -> Iterator[np.ndarray]:
     `at_root`, `in_rows`, ...), or an array of the same shape. Nothing is judged: a contributor that
     is added twice has a 2 in the array.
 
-    >>> from dtlib.collectives.algorithms import ring_reduce_scatter
+    >>> from dtlib.collectives.builders.algorithms import ring_reduce_scatter
     >>> for counts in states(ring_reduce_scatter(3)):
     ...     print("rank 0 holds", [np.flatnonzero(chunk).tolist() for chunk in counts[0]])
     rank 0 holds [[0], [0], [0]]

@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtlib.collectives.bounds import all_reduce_lower_bound_bytes
+from dtlib.collectives.cost.bounds import all_reduce_lower_bound_bytes
 from dtlib.collectives.rounds import Round, Send
 from dtlib.collectives.schedule import Schedule
 from dtlib.collectives.topology import busiest_port_time
-from dtlib.foundations.machine import Cluster
-from dtlib.foundations.poly import maximum
+from dtlib.formulas.poly import maximum
+from dtlib.machines.machine import Cluster
 
 
 class Port(NamedTuple):

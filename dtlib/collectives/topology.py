@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from dtlib.collectives.schedule import Round
-from dtlib.foundations.poly import maximum
+from dtlib.formulas.poly import maximum
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ def pipeline_sum(answer: Any) -> str:
 
 @grader("ex-deepest-byte")
 def deepest_byte(answer: Any) -> str:
-    from dtlib.foundations.hierarchy import nested_read_time
+    from dtlib.machines.axis_order import nested_read_time
 
     function(answer, "latency_at(read_time, size)")
     draw = random.Random(8)

@@ -11,7 +11,7 @@ import numpy as np
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, formula, function, items, number, real, whole
 from dtlib.exercises.verdict import NotYet
-from dtlib.foundations.prefetcher import fetch_times, prefetch
+from dtlib.foundations.data.prefetcher import fetch_times, prefetch
 
 KB, MB, GB, ms = 10**3, 10**6, 10**9, 1e-3
 

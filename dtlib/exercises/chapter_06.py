@@ -272,7 +272,7 @@ OPTIONS = ("tp", "pp", "interleave", "zero", "micro_batch", "recompute", "sequen
 
 @grader("ex-design-a-fit")
 def design_a_fit(answer: Any) -> str:
-    from dtlib.estimate import estimate
+    from dtlib.estimator import estimate
     from dtlib.foundations import Cluster, catalog, published_models
 
     if not isinstance(answer, dict) or not answer:
@@ -303,8 +303,8 @@ def design_a_fit(answer: Any) -> str:
 
 @grader("ex-tornado")
 def tornado(answer: Any) -> str:
-    from dtlib.foundations.sheet import Sheet, line, total
-    from dtlib.foundations.training import training_time
+    from dtlib.formulas.sheet import Sheet, line, total
+    from dtlib.models.work import training_time
     from dtlib.parallelism import data_parallel_step_time
 
     function(answer, "tornado(sheet, name, share)")

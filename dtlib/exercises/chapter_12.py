@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from dtlib.collectives import grouped
+from dtlib.collectives.builders import grouped
 from dtlib.collectives.check import ScheduleError, check_all_reduce, check_reduce_scatter
 from dtlib.collectives.schedule import Schedule, Send
 from dtlib.exercises.checked import must_pass

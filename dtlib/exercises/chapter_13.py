@@ -6,7 +6,7 @@ from typing import Any
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import Limit, call, formula, function, items, number, real
 from dtlib.exercises.verdict import NotYet
-from dtlib.foundations.formula import Formula
+from dtlib.formulas.formula import Formula
 
 GB, MB, us, ms = 10**9, 10**6, 1e-6, 1e-3
 FACTORS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dtlib.collectives.algorithms import ring_reduce_scatter
+from dtlib.collectives.builders.algorithms import ring_reduce_scatter
 from dtlib.collectives.check import ScheduleError, check_all_reduce
 from dtlib.collectives.nodes import Nodes
 from dtlib.collectives.schedule import Schedule

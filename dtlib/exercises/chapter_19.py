@@ -109,7 +109,7 @@ def own_meter(answer: Any) -> str:
     for name, run, right, hint in cases:
         besides = list(run.parameters()) if isinstance(run, nn.Module) else []
         x = torch.randn(4, 6, requires_grad=True)
-        with unaided("dtlib.memory.meter", "dtlib.memory.account_gpt", write="the hooks"):
+        with unaided("dtlib.memory.meter", "dtlib.memory.account.gpt", write="the hooks"):
             found = real(call(meter, run, x, besides), f"{name}: the bytes", "bytes")
         if found != right:
             raise NotYet(f"{name}: {'too many' if found > right else 'too few'} bytes; {hint}")
@@ -142,8 +142,8 @@ def doubled_bytes(answer: Any) -> str:
             b, s = generator.randint(1, 9), generator.randint(3, 4000)
             a = generator.randint(1, 64)
             h = a * generator.choice([16, 64, 128])
-            with unaided("dtlib.foundations.training", "dtlib.foundations.activations",
-                         "dtlib.memory.account_layers", write="the count"):  # fmt: skip
+            with unaided("dtlib.models.work", "dtlib.models.activations",
+                         "dtlib.memory.account.layers", write="the count"):  # fmt: skip
                 found = real(call(layer, b, s, h, a, dropout, flash), "the bytes", "bytes")
             right = _layer(b, s, h, a, dropout, flash)
             if math.isclose(found, 2 * right, rel_tol=1e-9):

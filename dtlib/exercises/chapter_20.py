@@ -131,7 +131,7 @@ def what_stage_two_sends(answer: Any) -> str:
         for n, P, m in ((7e9, 8, 1), (7e9, 8, 16), (1e6, 2, 3), (64, 1, 5), (13e9, 1024, 2))
     ]
     cases.remove({"params": 64, "P": 1, "m": 5})
-    with unaided("dtlib.memory.zero_cost", write="the bytes"):
+    with unaided("dtlib.memory.zero.cost", write="the bytes"):
         judge_formula(
             answer,
             right,

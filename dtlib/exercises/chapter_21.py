@@ -9,8 +9,8 @@ from typing import Any
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, unaided, whole
 from dtlib.exercises.verdict import NotYet
-from dtlib.memory.recompute_plan import best_schedule
-from dtlib.memory.recompute_schedule import (
+from dtlib.memory.recompute.planner import best_schedule
+from dtlib.memory.recompute.schedule import (
     RecomputeError,
     RecomputeSchedule,
     check_recompute,
@@ -19,7 +19,7 @@ from dtlib.memory.recompute_schedule import (
     revolve_advances,
     uniform,
 )
-from dtlib.memory.recompute_simulate import Chain, simulate_recompute
+from dtlib.memory.recompute.simulation import Chain, simulate_recompute
 
 GB, MiB = 1e9, 2.0**20
 
@@ -293,7 +293,7 @@ def your_own_checkpoint(answer: Any) -> str:
 
     function(answer, "again(function, x)")
     with unaided(
-        "dtlib.memory.recompute", "dtlib.memory.recompute_policy", "torch.utils.checkpoint",
+        "dtlib.memory.recompute.run", "dtlib.memory.recompute.policy", "torch.utils.checkpoint",
         write="the two runs",
     ):  # fmt: skip
         judged_again(answer)

@@ -103,7 +103,7 @@ def third_buffer(answer: Any) -> str:
     values += [(50, 40, 100, b) for b in (1, 2, 3, 4, 9)] + [(3, 70, 500, 4), (1, 1, 1, 1)]
     names = ("compute", "fetch", "latency", "buffers")
     cases = [dict(zip(names, value, strict=True)) for value in values]
-    with unaided("dtlib.memory.offload_cost", "dtlib.memory.offload_pipeline", write="it"):
+    with unaided("dtlib.memory.offload.cost", "dtlib.memory.offload.pipeline", write="it"):
         judge_formula(answer, right, f"layer_time({', '.join(names)})", cases, wrong=wrong)
     return "one buffer, two, and many; with latency and without"
 
@@ -248,7 +248,7 @@ def least_lookahead(answer: Any) -> str:
     )
     given = []
     for case in cases:
-        with unaided("dtlib.memory.offload_cost", "dtlib.memory.offload_pipeline", write="it"):
+        with unaided("dtlib.memory.offload.cost", "dtlib.memory.offload.pipeline", write="it"):
             given.append(whole(call(answer, *case), "the look-ahead"))
     right = [-(-(a + t + c) // max(c, t)) - 1 for c, t, a in cases]
     if given == right:
@@ -390,7 +390,7 @@ def _stream(answer, count: int, lookahead: int) -> None:
     with Watched() as store:
         for key, tensor in originals.items():
             LateStore.put(store, key, tensor.clone()).wait()
-        with unaided("dtlib.memory.offload_stream", write="the loop"):
+        with unaided("dtlib.memory.offload.stream", write="the loop"):
             try:
                 answer(store, list(keys), work, lookahead)
             except NotImplementedError:

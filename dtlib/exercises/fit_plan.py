@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from dtlib.formulas.require import require, require_count
 from dtlib.foundations import GB, GiB, TransformerSpec, catalog
-from dtlib.foundations.require import require, require_count
-from dtlib.memory.account_allocator import output_bytes
-from dtlib.memory.account_gpt import gpt_kept_tensors
-from dtlib.memory.account_layers import activation_bytes
-from dtlib.memory.account_state import (
+from dtlib.memory.account.allocator import output_bytes
+from dtlib.memory.account.gpt import gpt_kept_tensors
+from dtlib.memory.account.layers import activation_bytes
+from dtlib.memory.account.state import (
     held_gradient_bytes,
     held_optimizer_bytes,
     held_weight_bytes,
 )
-from dtlib.memory.zero_cost import zero_sent_bytes
+from dtlib.memory.zero.cost import zero_sent_bytes
 
 AWAY = ("optimizer", "activations")
 USABLE = 0.9

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from dtlib.exercises.fit_plan import Job, Plan, micro_batches
-from dtlib.foundations.require import require
+from dtlib.formulas.require import require
 
 
 def run_small(plan: Plan, job: Job, held_bytes: Callable, group: Any = None) -> dict[str, float]:
@@ -123,7 +123,7 @@ class _Run:
 
     def average(self) -> None:
         """Without a stage, the gradients' mean over the ranks; the others see to it themselves."""
-        from dtlib.parallelism.data import average_each
+        from dtlib.parallelism.data.replica import average_each
 
         if not self.plan.stage:
             average_each(self.model, self.group)

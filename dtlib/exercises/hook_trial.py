@@ -35,9 +35,9 @@ def _train_with(hook: Callable | None) -> tuple:
     import torch
     import torch.distributed as dist
 
-    from dtlib.memory import logged_engines
-    from dtlib.models import Encoder, EncoderSpec
-    from dtlib.step_log import StepLog
+    from dtlib.micro_lab import Encoder, EncoderSpec
+    from dtlib.micro_lab import engines as logged_engines
+    from dtlib.micro_lab.step_log import StepLog
 
     log, waited = StepLog(dist.get_rank()), []
     model = Encoder(EncoderSpec("small", 2, 32, 2, 64, vocab=128, positions=16))
@@ -64,7 +64,7 @@ def _alone(hook: Callable) -> tuple[float, bool, bool]:
     import torch
     import torch.distributed as dist
 
-    from dtlib.step_log import StepLog
+    from dtlib.micro_lab.step_log import StepLog
 
     groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
     own, log, sums = groups[dist.get_rank()], StepLog(dist.get_rank()), []
@@ -128,7 +128,7 @@ def _unaided(hook: Callable) -> Callable:
     from torch._C import Future  # also those of gloo, which are no torch.futures.Future
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-    from dtlib.memory.logged_engines import logging_hook
+    from dtlib.micro_lab.engines import logging_hook
 
     def tried(state, bucket):
         with unaided(logging_hook, allreduce_hook, write="the lines"):
@@ -203,7 +203,7 @@ def _same_weights(found: list[tuple], right: list[tuple]) -> bool:
 
 
 def _judge(found: list[tuple], right: list[tuple]) -> None:
-    from dtlib.step_log import COLLECTIVES
+    from dtlib.micro_lab.step_log import COLLECTIVES
 
     if not _same_weights(found, right):
         if found[0][1] != found[1][1]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dtlib.collectives.algorithms import (
+from dtlib.collectives.builders.algorithms import (
     halving_doubling_all_reduce,
     ring_all_reduce,
     tree_all_reduce,

@@ -37,13 +37,13 @@ LIBRARY = (
     fit_plan.time_terms,
     fit_plan.step_seconds,
     fit_plan.best_plan,
-    "dtlib.memory.account",
-    "dtlib.memory.account_rank",
-    "dtlib.memory.account_state",
-    "dtlib.memory.offload_cost",
-    "dtlib.memory.zero_cost",
+    "dtlib.memory.account.formulas",
+    "dtlib.memory.account.rank",
+    "dtlib.memory.account.state",
+    "dtlib.memory.offload.cost",
+    "dtlib.memory.zero.cost",
 )
-METERS = ("dtlib.exercises.shards", "dtlib.memory.meter", "dtlib.memory.offload_activations")
+METERS = ("dtlib.exercises.shards", "dtlib.memory.meter", "dtlib.memory.offload.activations")
 PLANS = (
     Plan(1),
     Plan(8, stage=1),

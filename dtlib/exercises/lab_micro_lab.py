@@ -17,8 +17,8 @@ from dtlib.exercises.practice_logs import (
     sharded_log,
 )
 from dtlib.exercises.verdict import NotYet
-from dtlib.parallelism.overlap import overlapped_steps
-from dtlib.step_log import of_step
+from dtlib.micro_lab.step_log import of_step
+from dtlib.parallelism.data.overlap import overlapped_steps
 
 BASE, MINI = 66_955_010, 677_762
 PREDICTED = {
@@ -295,8 +295,8 @@ def time(answer: Any) -> str:
 
 @grader("ex-micro-logs")
 def logs(answer: Any) -> str:
-    from dtlib.memory.log_claims import ClaimError, check_claims
-    from dtlib.step_log import LogError
+    from dtlib.micro_lab.claims import ClaimError, check_claims
+    from dtlib.micro_lab.step_log import LogError
 
     if not isinstance(answer, dict) or not all(isinstance(v, list) for v in answer.values()):
         raise NotYet("pass the dict of your logs: for each engine the list of its records")

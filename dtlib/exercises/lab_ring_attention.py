@@ -232,7 +232,7 @@ def ring(answer: Any) -> str:
 
 @grader("ex-lab-ring-zigzag")
 def zigzag(answer: Any) -> str:
-    from dtlib.parallelism.layouts import causal_work
+    from dtlib.parallelism.sequence.layouts import causal_work
 
     function(answer, "zigzag(seq, P)")
     for P in (1, 2, 3, 4, 8):

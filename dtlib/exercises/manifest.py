@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
-from dtlib.foundations.table import Table, Tables
+from dtlib.formulas.table import Table, Tables
 
 KINDS = ("compute", "repair", "derive", "design")
 
@@ -127,7 +127,7 @@ def exercise_tables() -> Tables:
 
 
 def _exercise_table(group: str) -> Table:
-    from dtlib.plan import chapter
+    from dtlib.contents import chapter
 
     exercises = manifest().of(group)
     first = exercises[0]

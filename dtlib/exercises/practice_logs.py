@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from random import Random
 
-from dtlib.step_log import of_step
+from dtlib.micro_lab.step_log import of_step
 
 BUCKETS = (330_760, 264_192, 265_216, 263_680, 264_192, 265_216, 1_057_792)
 OTHER_MODEL = "an honest log of a model with five buckets"

@@ -1,7 +1,7 @@
 """A semester with the book: fourteen weeks, each with its chapters and whether they are there."""
 
-from dtlib.foundations.table import Table
-from dtlib.plan import chapter
+from dtlib.contents import chapter
+from dtlib.formulas.table import Table
 
 WEEKS = (
     ("What a machine can do", ("1", "2", "3")),

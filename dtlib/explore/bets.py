@@ -7,7 +7,7 @@ import html
 import math
 
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.units import format_quantity, parse_quantity
+from dtlib.formulas.units import format_quantity, parse_quantity
 
 _LOWEST, _HIGHEST = 0.01, 1000  # how far the line reaches around the anchor
 _made: dict[str, dict] = {}

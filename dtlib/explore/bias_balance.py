@@ -5,7 +5,7 @@ import html
 from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
 
 GAMMAS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)
 STEPS, EVERY = 300, 5
@@ -25,7 +25,7 @@ class BiasBalance(Widget):
 
     def __init__(self, *, title: str, gamma: float = 0.001, step: int = 0,
                  task: Task | None = None):  # fmt: skip
-        from dtlib.parallelism.expert_load import loads_under_bias
+        from dtlib.parallelism.expert.load import loads_under_bias
 
         start, steps = {"gamma": gamma, "step": step}, tuple(range(0, STEPS + 1, EVERY))
         for name, values in (("gamma", GAMMAS), ("step", steps)):

@@ -5,8 +5,8 @@ import math
 from dtlib.explore.controls import Task, between, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.parallelism.data_cost import summation_error_bound
-from dtlib.parallelism.rounding import (
+from dtlib.parallelism.data.cost import summation_error_bound
+from dtlib.parallelism.data.rounding import (
     BITS,
     ORDERS,
     condition_number,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
 
 SCALES = ("log", "linear", "powers of two")
 _STEPS_PER_DECADE = 20

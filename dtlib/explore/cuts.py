@@ -5,7 +5,7 @@ import html
 from dtlib.explore.controls import Task
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
 
 WAYS = ("columns", "rows", "undivided")
 RANKS = (2, 4, 8)
@@ -18,9 +18,9 @@ class Cuts(Widget):
     Arguments: `tokens`, `hidden`, `ffn` and `element_bytes` of the block; `first` and `second`, how
     the matrices are cut at the start; `P`, 2, 4 or 8; `task`, a `Task` over ``divided`` (how many
     of the two matrices are), ``collectives`` (of the forward pass) and ``sent`` (bytes that a rank
-    sends, forward and backward), whose solution gives `first` and `second`.
-    Raises ValueError for a way of cutting or a P that there is not, and for a task that cannot be
-    met. The steps and bytes are those of `dtlib.parallelism.splits`, which tests run on real ranks.
+    sends, forward and backward), whose solution gives `first` and `second`. Raises ValueError for a
+    way of cutting or a P that there is not, and for a task that cannot be met. The steps and bytes
+    are those of `dtlib.parallelism.tensor.splits`, which tests run on real ranks.
     """
 
     _esm = script("quantities.js", "page.js", "cuts.js")
@@ -66,7 +66,7 @@ class Cuts(Widget):
 
     def steps(self, first: str, second: str, P: int) -> list[dict]:
         """What stands at the three places, with the bytes that one rank sends there."""
-        from dtlib.parallelism.splits import split_steps
+        from dtlib.parallelism.tensor.splits import split_steps
 
         tokens, hidden, ffn, element_bytes = self._sizes
         return [

@@ -10,9 +10,9 @@ import numpy as np
 from dtlib.explore.controls import Control, Task, control
 from dtlib.explore.mathml import mathml, plain
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.formula import Formula
-from dtlib.foundations.notation import NOTATION
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.formula import Formula
+from dtlib.formulas.notation import NOTATION
+from dtlib.formulas.units import format_quantity
 
 MOST_CURVES, MOST_SLIDERS = 4, 4
 _QUANTITIES = {

@@ -15,7 +15,7 @@ from dtlib.explore.explorer import (
     task_spec,
 )
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.formula import Formula
+from dtlib.formulas.formula import Formula
 
 MOST_SLIDERS = 2
 

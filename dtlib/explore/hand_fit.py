@@ -7,8 +7,8 @@ import numpy as np
 from dtlib.explore.controls import Control
 from dtlib.explore.explorer import Setting, caption, check_formulas, check_size, curve
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.formula import Formula
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.formula import Formula
+from dtlib.formulas.units import format_quantity
 
 MOST_SLIDERS = 4
 MARGIN = 1.6

@@ -14,8 +14,8 @@ from dtlib.explore.explorer import (
     task_spec,
 )
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.formula import Formula
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.formula import Formula
+from dtlib.formulas.units import format_quantity
 
 
 class Headroom(Widget):

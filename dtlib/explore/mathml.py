@@ -2,7 +2,7 @@ r"""Formulas as MathML, which browsers draw without a script, with places for li
 
 `mathml(r"\alpha+\frac{n}{\beta}", {r"\alpha": "alpha"})` marks every occurrence of a named piece
 with ``data-value="alpha"``, so that a widget can write the number of the moment into it. It reads
-the LaTeX that `dtlib.foundations.typeset` writes, and nothing more.
+the LaTeX that `dtlib.formulas.typeset` writes, and nothing more.
 """
 
 import html

@@ -8,16 +8,16 @@ from dtlib.explore.explorer import as_sentence
 from dtlib.explore.mathml import mathml
 from dtlib.explore.widget import Widget, script
 from dtlib.explore.worksheet import line_equation
-from dtlib.foundations.hardware import catalog
-from dtlib.foundations.notation import NOTATION
-from dtlib.foundations.published import published_models
-from dtlib.foundations.sheet import readable
-from dtlib.foundations.transformer import TransformerSpec
-from dtlib.memory.account_allocator import AllocatorModel
-from dtlib.memory.account_layers import repeated_token_bytes, token_bytes
-from dtlib.memory.account_plan import even_stages
-from dtlib.memory.account_rank import MemoryAccount, rank_memory
-from dtlib.memory.account_state import StateRecipe, parameter_groups, recipes
+from dtlib.formulas.notation import NOTATION
+from dtlib.formulas.sheet import readable
+from dtlib.machines.hardware import catalog
+from dtlib.memory.account.allocator import AllocatorModel
+from dtlib.memory.account.layers import repeated_token_bytes, token_bytes
+from dtlib.memory.account.plan import even_stages
+from dtlib.memory.account.rank import MemoryAccount, rank_memory
+from dtlib.memory.account.state import StateRecipe, parameter_groups, recipes
+from dtlib.models.published import published_models
+from dtlib.models.spec import TransformerSpec
 
 MODELS = {
     "mistral-7b": "Mistral 7B",

@@ -8,7 +8,7 @@ from itertools import product
 from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
 
 COMPUTING = 50  # ms, of every layer
 BUFFERS = (1, 2, 3, 4, 5, 6, 7, 8)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dtlib.explore.controls import Control, Task, between, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.datasheets import catalog
-from dtlib.foundations.one_ratio import HIDING, link_bandwidths, link_ratios
-from dtlib.foundations.published import published_models
-from dtlib.foundations.transformer import TransformerSpec
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
+from dtlib.foundations.roofline.one_ratio import HIDING, link_bandwidths, link_ratios
+from dtlib.machines.datasheets import catalog
+from dtlib.models.published import published_models
+from dtlib.models.spec import TransformerSpec
 
 DEGREE = 8  # ranks of a tensor-parallel group, stages of a pipeline, ranks that share a sequence
 MODELS = ("gpt-3", "llama-3.1-405b", "mixtral-8x7b", "mixtral-8x22b", "deepseek-v3")
@@ -42,16 +42,16 @@ class OneRatio(Widget):
 
     One slider: rho, the FLOP that a device could do while its link or port sends one byte, with
     buttons for four ways out of a GPU, per direction. On the network a strategy has the ports of
-    its ring (`dtlib.foundations.one_ratio.HIDING`): data parallelism over whole nodes eight; in the
-    bad case, with ranks scattered over the nodes, each has one. Each of five tracks has a border at
-    a multiple of rho and a mark at a model's own length, which the reader drags. Right of its
-    border a strategy is hidden, left of it exposed.
-    Arguments: `title`; `models`, names of published models, at most six, the first of which is
-    shown; `link`, one of ``LINKS``, where the slider starts; `gpu`, of the catalog, in bf16; `task`
-    over ``rho``, ``hidden`` (how many of the five hide) and ``published`` (1 for the lengths of a
-    published model, 0 for the reader's own), with a solution ``{"rho": ..., "model": index}``.
-    A model is taken with one sequence of its longest context for each replica.
-    Raises ValueError for an unknown model or link, and for a task as others do.
+    its ring (`dtlib.foundations.roofline.one_ratio.HIDING`): data parallelism over whole nodes
+    eight; in the bad case, with ranks scattered over the nodes, each has one. Each of five tracks
+    has a border at a multiple of rho and a mark at a model's own length, which the reader drags.
+    Right of its border a strategy is hidden, left of it exposed. Arguments: `title`; `models`,
+    names of published models, at most six, the first of which is shown; `link`, one of ``LINKS``,
+    where the slider starts; `gpu`, of the catalog, in bf16; `task` over ``rho``, ``hidden`` (how
+    many of the five hide) and ``published`` (1 for the lengths of a published model, 0 for the
+    reader's own), with a solution ``{"rho": ..., "model": index}``. A model is taken with one
+    sequence of its longest context for each replica. Raises ValueError for an unknown model or
+    link, and for a task as others do.
 
     >>> from dtlib.explore import OneRatio
     >>> figure = OneRatio("What hides behind the arithmetic?", models=("mixtral-8x7b", "gpt-3"))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.hierarchy import Axis, Level, Placement, placements
-from dtlib.foundations.traffic import boundary_time
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
+from dtlib.machines.axis_order import Axis, Level, Placement, placements
+from dtlib.machines.traffic import boundary_time
 
 MOST_AXES = 4
 TAPERS, SHARING = tuple(range(1, 9)), (1, 2, 4, 8)

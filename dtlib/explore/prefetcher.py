@@ -7,9 +7,9 @@ from dtlib.explore.controls import Task
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.mathml import mathml, plain
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.notation import NOTATION
-from dtlib.foundations.prefetcher import Prefetch, fetch_times, prefetch
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.notation import NOTATION
+from dtlib.formulas.units import format_quantity
+from dtlib.foundations.data.prefetcher import Prefetch, fetch_times, prefetch
 
 SPREADS = (0, 0.25, 0.5, 1, 1.5, 2)
 WORKERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32)

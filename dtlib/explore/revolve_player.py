@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.memory.recompute_draw import draw_recompute
-from dtlib.memory.recompute_schedule import revolve, revolve_advances, revolve_reach
+from dtlib.memory.recompute.drawing import draw_recompute
+from dtlib.memory.recompute.schedule import revolve, revolve_advances, revolve_reach
 
 LAYERS = (4, 8, 10, 16, 20, 32, 64)
 SLOTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.parallelism.layouts import causal_work, contiguous, critical_path, striped, zigzag
+from dtlib.parallelism.sequence.layouts import (
+    causal_work,
+    contiguous,
+    critical_path,
+    striped,
+    zigzag,
+)
 
 LAYOUTS = {"contiguous": contiguous, "zigzag": zigzag, "striped": striped}
 TOKENS = 16  # of a rank, when work is counted

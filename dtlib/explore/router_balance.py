@@ -5,7 +5,7 @@ import html
 from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
 
 EXPERTS = (8, 16, 32, 64)
 CHOSEN = (1, 2, 4)
@@ -28,7 +28,7 @@ class RouterBalance(Widget):
 
     def __init__(self, *, title: str, tokens: int = 4096, experts: int = 16, k: int = 2,
                  skew: float = 0.5, capacity: float = 1.25, task: Task | None = None):  # fmt: skip
-        from dtlib.parallelism.expert_load import expert_loads
+        from dtlib.parallelism.expert.load import expert_loads
 
         start = {"experts": experts, "k": k, "skew": skew, "capacity": capacity}
         choices = {"experts": EXPERTS, "k": CHOSEN, "skew": SKEWS, "capacity": CAPACITIES}
@@ -61,7 +61,7 @@ class RouterBalance(Widget):
 
     def filled(self, *, experts: int, k: int, skew: float, capacity: float):
         """What the widget shows in this state: a `Filled`."""
-        from dtlib.parallelism.expert_load import fill_experts
+        from dtlib.parallelism.expert.load import fill_experts
 
         return fill_experts(self._loads[f"{experts} {k} {skew}"], capacity)
 

@@ -11,7 +11,7 @@ from dtlib.collectives.schedule import Schedule
 from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
 
 MOST_RANKS, MOST_PER_NODE, MOST_SCHEDULES = 32, 8, 4
 TAPERS = (1, 2, 4, 8)

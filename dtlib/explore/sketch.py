@@ -8,9 +8,9 @@ from dtlib.explore.controls import Control
 from dtlib.explore.explorer import Setting, check_formulas
 from dtlib.explore.mathml import plain
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.formula import Formula
-from dtlib.foundations.notation import NOTATION
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.formula import Formula
+from dtlib.formulas.notation import NOTATION
+from dtlib.formulas.units import format_quantity
 
 FEWEST_POINTS, MOST_POINTS = 2, 6
 

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtlib.collectives import bounds, check
-from dtlib.collectives.cost import round_times
+from dtlib.collectives import check
+from dtlib.collectives.cost import bounds
+from dtlib.collectives.cost.ring_and_tree import round_times
 from dtlib.collectives.schedule import Schedule
 from dtlib.explore.controls import Task
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
 
 MOST_RANKS, MOST_BREAKABLE, MOST_DRAWN = 16, 256, 64
 
@@ -88,7 +89,7 @@ class Stepper(Widget):
         super().__init__(spec=spec)
 
     def _figure(self) -> str:
-        from dtlib.collectives.draw import draw
+        from dtlib.collectives.drawing import draw
         from dtlib.style import inline_svg
 
         rows = []

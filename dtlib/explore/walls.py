@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dtlib.explore.controls import Control, Task
 from dtlib.explore.explorer import Setting, as_sentence, check_size, curve, task_spec
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.hardware import GPU
-from dtlib.foundations.training import adam_state_bytes
-from dtlib.foundations.units import format_quantity
+from dtlib.formulas.units import format_quantity
 from dtlib.foundations.walls import (
     affordable_tokens,
     exchanging_affordable_tokens,
@@ -15,6 +13,8 @@ from dtlib.foundations.walls import (
     least_devices,
     memory_wall_params,
 )
+from dtlib.machines.hardware import GPU
+from dtlib.models.work import adam_state_bytes
 
 MOST_GPUS, MOST_MODELS = 4, 8
 _FREE = 1e300  # bytes/s: a network that costs nothing, in a script whose numbers must be finite

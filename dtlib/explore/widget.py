@@ -18,7 +18,7 @@ from importlib import resources
 import anywidget
 import traitlets
 
-from dtlib.show import Output
+from dtlib.shown import Output
 
 
 @cache

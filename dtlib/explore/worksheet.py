@@ -7,9 +7,9 @@ from dtlib.explore.controls import Control, Task, control
 from dtlib.explore.explorer import as_sentence, called_formulas, check_size
 from dtlib.explore.mathml import mathml, plain
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.formula import Formula
-from dtlib.foundations.notation import NOTATION
-from dtlib.foundations.sheet import Sheet, readable
+from dtlib.formulas.formula import Formula
+from dtlib.formulas.notation import NOTATION
+from dtlib.formulas.sheet import Sheet, readable
 
 MOST_SLIDERS = 6
 

@@ -7,8 +7,8 @@ from itertools import product
 from dtlib.explore.controls import Task, slider_over
 from dtlib.explore.explorer import as_sentence
 from dtlib.explore.widget import Widget, script
-from dtlib.foundations.units import format_quantity
-from dtlib.memory.zero_steps import NONE, OWN, PART, PART_AND_OWN, STALE, SUM, WHOLE, ZeroStep
+from dtlib.formulas.units import format_quantity
+from dtlib.memory.zero.steps import NONE, OWN, PART, PART_AND_OWN, STALE, SUM, WHOLE, ZeroStep
 
 STAGES = ("data parallelism", "stage 1", "stage 2", "stage 3")
 MOST_RANKS, MOST_UNITS, MOST_MICRO_BATCHES = 8, 4, 4

@@ -1,403 +1,103 @@
-"""What the other parts stand on: units, notation, formulas, hardware and the first models."""
+"""What a machine can do, what a run needs, and the language that both are said in.
 
-from dtlib.foundations.activations import Kept, kept_tensors
-from dtlib.foundations.alpha_beta import (
-    bandwidth_efficiency,
-    chunked_time,
-    effective_bandwidth,
-    half_performance_bytes,
-    loggp_alpha,
-    loggp_beta,
-    loggp_burst_time,
-    loggp_time,
-    message_time,
-    ping_pong_time,
-    pipelined_chain_best_chunks,
-    pipelined_chain_best_time,
-    pipelined_chain_time,
-)
-from dtlib.foundations.dataio import (
-    busy_fraction_bound,
-    cache_fill_time,
-    cache_lasting_time,
-    data_bandwidth,
-    data_intensity,
-    data_ridge_intensity,
-    fetches_in_flight,
-    kingman_wait_time,
-    read_amplification,
-    safe_depth,
-    token_rate,
-)
-from dtlib.foundations.economics import (
-    break_even_time,
-    deadline_cost,
-    fewest_ranks,
-    gpu_time,
-    most_ranks,
-    ownership_price,
-    run_cost,
-    run_time,
-    token_cost,
-    training_cost,
-    training_energy,
-    young_interval,
-)
-from dtlib.foundations.fit import Fit, fit_alpha_beta, ping_pong_fit
-from dtlib.foundations.formula import Formula, FormulaError, formula, formulas
-from dtlib.foundations.gemm import (
-    GemmModel,
-    Tiling,
-    gemm_bytes,
-    gemm_derated_time,
-    gemm_flops,
-    gemm_roofline_time,
-    gemm_tiling,
-    gemm_time,
-)
-from dtlib.foundations.gemm_sample import gemm_errors, gemm_sample
-from dtlib.foundations.hardware import (
-    GPU,
-    Cluster,
-    Link,
-    Memory,
-    Node,
-    catalog,
-    hardware_table,
-)
-from dtlib.foundations.hierarchy import (
-    Axis,
-    Level,
-    Placement,
-    PlacementError,
-    best_placement,
-    check_inside,
-    cluster_levels,
-    nested_read_time,
-    placements,
-)
-from dtlib.foundations.intensity import (
-    backward_hiding_tokens,
-    context_parallel_intensity,
-    data_parallel_bytes,
-    data_parallel_intensity,
-    data_parallel_tokens,
-    expert_parallel_intensity,
-    matmul_intensity,
-    pipeline_parallel_intensity,
-    sharded_data_parallel_intensity,
-    tensor_parallel_intensity,
-)
-from dtlib.foundations.memoryless import (
-    memoryless_busy_fraction,
-    memoryless_in_order_busy_fraction,
-)
-from dtlib.foundations.node_headroom import (
-    border_intensity,
-    link_headroom,
-    memory_headroom,
-    port_headroom,
-)
-from dtlib.foundations.notation import NOTATION, Symbol, notation_table
-from dtlib.foundations.one_ratio import (
-    activation_offload_width,
-    causal_context_parallel_tokens,
-    context_parallel_tokens,
-    expert_parallel_width,
-    one_ratio_table,
-    parameter_offload_tokens,
-    pipeline_parallel_extent,
-    sharded_data_parallel_tokens,
-    tensor_parallel_width,
-)
-from dtlib.foundations.preemption import (
-    failure_multiplier,
-    failure_overhead,
-    gang_mtbf,
-    optimal_interval,
-    retried_time,
-    young_multiplier,
-)
-from dtlib.foundations.prefetcher import (
-    Prefetch,
-    area_under,
-    count_trace,
-    fetch_times,
-    prefetch,
-)
-from dtlib.foundations.published import published_models
-from dtlib.foundations.roofline import (
-    arithmetic_intensity,
-    bucketed_time,
-    headroom,
-    overlapped_time,
-    ridge_intensity,
-    roofline_rate,
-    roofline_time,
-    serial_rate,
-)
-from dtlib.foundations.sampling import (
-    EpochError,
-    ShuffleBuffer,
-    check_epoch,
-    global_batch,
-    mixed,
-    rank_share,
-)
-from dtlib.foundations.sheet import Given, Sheet, SheetError, UnitError, line, total
-from dtlib.foundations.speedup import (
-    amdahl_speedup,
-    charged_speedup,
-    check_overlap,
-    fleet_step_time,
-    gustafson_speedup,
-    least_fleet_step_time,
-    most_overlap_time,
-    strong_scaling_efficiency,
-    synchronous_speedup,
-    weak_scaling_efficiency,
-)
-from dtlib.foundations.tiles import tile_count, tile_time, wave_bytes, wave_count, wave_efficiency
-from dtlib.foundations.traffic import (
-    boundary_time,
-    pipeline_traffic_bytes,
-    ring_algorithm_bandwidth,
-    tensor_traffic_bytes,
-)
-from dtlib.foundations.training import (
-    adam_state_bytes,
-    attention_flops_share,
-    causal_attention_flops_share,
-    dense_params,
-    hardware_flops_utilisation,
-    layer_activation_bytes,
-    model_flops_utilisation,
-    training_flops,
-    training_time,
-)
-from dtlib.foundations.transformer import MLA, MoE, TransformerSpec
-from dtlib.foundations.units import (
-    GB,
-    KB,
-    MB,
-    PFLOP,
-    TB,
-    TFLOP,
-    Gbit,
-    GiB,
-    KiB,
-    MiB,
-    Quantity,
-    TiB,
-    day,
-    format_quantity,
-    hour,
-    minute,
-    ms,
-    parse_quantity,
-    us,
-)
-from dtlib.foundations.walls import (
-    affordable_tokens,
-    exchange_wall_ranks,
-    exchanging_affordable_tokens,
-    exchanging_training_time,
-    gradient_exchange_time,
-    least_devices,
-    memory_wall_params,
-    time_wall_params,
-)
-from dtlib.foundations.weights import Weight
+Units and formulas, machines and models are the ground that every room stands on; then come
+chapters 1 to 6: `walls` and `speedup`, `roofline`, `data` and `cost`.
+"""
 
-__all__ = [
-    "GB",
-    "GPU",
-    "KB",
-    "MB",
-    "MLA",
-    "NOTATION",
-    "PFLOP",
-    "TB",
-    "TFLOP",
-    "Axis",
-    "Cluster",
-    "EpochError",
-    "Fit",
-    "Formula",
-    "FormulaError",
-    "Gbit",
-    "GemmModel",
-    "GiB",
-    "Given",
-    "Kept",
-    "KiB",
-    "Level",
-    "Link",
-    "Memory",
-    "MiB",
-    "MoE",
-    "Node",
-    "Placement",
-    "PlacementError",
-    "Prefetch",
-    "Quantity",
-    "Sheet",
-    "SheetError",
-    "ShuffleBuffer",
-    "Symbol",
-    "TiB",
-    "Tiling",
-    "TransformerSpec",
-    "UnitError",
-    "Weight",
-    "activation_offload_width",
-    "adam_state_bytes",
-    "affordable_tokens",
-    "amdahl_speedup",
-    "area_under",
-    "arithmetic_intensity",
-    "attention_flops_share",
-    "backward_hiding_tokens",
-    "bandwidth_efficiency",
-    "best_placement",
-    "border_intensity",
-    "boundary_time",
-    "break_even_time",
-    "bucketed_time",
-    "busy_fraction_bound",
-    "cache_fill_time",
-    "cache_lasting_time",
-    "catalog",
-    "causal_attention_flops_share",
-    "causal_context_parallel_tokens",
-    "charged_speedup",
-    "check_epoch",
-    "check_inside",
-    "check_overlap",
-    "chunked_time",
-    "cluster_levels",
-    "context_parallel_intensity",
-    "context_parallel_tokens",
-    "count_trace",
-    "data_bandwidth",
-    "data_intensity",
-    "data_parallel_bytes",
-    "data_parallel_intensity",
-    "data_parallel_tokens",
-    "data_ridge_intensity",
-    "day",
-    "deadline_cost",
-    "dense_params",
-    "effective_bandwidth",
-    "exchange_wall_ranks",
-    "exchanging_affordable_tokens",
-    "exchanging_training_time",
-    "expert_parallel_intensity",
-    "expert_parallel_width",
-    "failure_multiplier",
-    "failure_overhead",
-    "fetch_times",
-    "fetches_in_flight",
-    "fewest_ranks",
-    "fit_alpha_beta",
-    "fleet_step_time",
-    "format_quantity",
-    "formula",
-    "formulas",
-    "gang_mtbf",
-    "gemm_bytes",
-    "gemm_derated_time",
-    "gemm_errors",
-    "gemm_flops",
-    "gemm_roofline_time",
-    "gemm_sample",
-    "gemm_tiling",
-    "gemm_time",
-    "global_batch",
-    "gpu_time",
-    "gradient_exchange_time",
-    "gustafson_speedup",
-    "half_performance_bytes",
-    "hardware_flops_utilisation",
-    "hardware_table",
-    "headroom",
-    "hour",
-    "kept_tensors",
-    "kingman_wait_time",
-    "layer_activation_bytes",
-    "least_devices",
-    "least_fleet_step_time",
-    "line",
-    "link_headroom",
-    "loggp_alpha",
-    "loggp_beta",
-    "loggp_burst_time",
-    "loggp_time",
-    "matmul_intensity",
-    "memory_headroom",
-    "memory_wall_params",
-    "memoryless_busy_fraction",
-    "memoryless_in_order_busy_fraction",
-    "message_time",
-    "minute",
-    "mixed",
-    "model_flops_utilisation",
-    "most_overlap_time",
-    "most_ranks",
-    "ms",
-    "nested_read_time",
-    "notation_table",
-    "one_ratio_table",
-    "optimal_interval",
-    "overlapped_time",
-    "ownership_price",
-    "parameter_offload_tokens",
-    "parse_quantity",
-    "ping_pong_fit",
-    "ping_pong_time",
-    "pipeline_parallel_extent",
-    "pipeline_parallel_intensity",
-    "pipeline_traffic_bytes",
-    "pipelined_chain_best_chunks",
-    "pipelined_chain_best_time",
-    "pipelined_chain_time",
-    "placements",
-    "port_headroom",
-    "prefetch",
-    "published_models",
-    "rank_share",
-    "read_amplification",
-    "retried_time",
-    "ridge_intensity",
-    "ring_algorithm_bandwidth",
-    "roofline_rate",
-    "roofline_time",
-    "run_cost",
-    "run_time",
-    "safe_depth",
-    "serial_rate",
-    "sharded_data_parallel_intensity",
-    "sharded_data_parallel_tokens",
-    "strong_scaling_efficiency",
-    "synchronous_speedup",
-    "tensor_parallel_intensity",
-    "tensor_parallel_width",
-    "tensor_traffic_bytes",
-    "tile_count",
-    "tile_time",
-    "time_wall_params",
-    "token_cost",
-    "token_rate",
-    "total",
-    "training_cost",
-    "training_energy",
-    "training_flops",
-    "training_time",
-    "us",
-    "wave_bytes",
-    "wave_count",
-    "wave_efficiency",
-    "weak_scaling_efficiency",
-    "young_interval",
-    "young_multiplier",
-]
+from typing import TYPE_CHECKING
+
+from dtlib.lazy import face
+
+# fmt: off
+if TYPE_CHECKING:
+    from dtlib.formulas.units import (
+        GB, KB, MB, TB, GiB, KiB, MiB, TiB, Gbit, ms, us, day, hour, minute, PFLOP, TFLOP, Quantity,
+        parse_quantity, format_quantity,
+    )
+    from dtlib.formulas.notation import Symbol, NOTATION, notation_table
+    from dtlib.formulas.formula import FormulaError, formulas, formula, Formula
+    from dtlib.formulas.sheet import UnitError, SheetError, Given, line, total, Sheet
+    from dtlib.machines.alpha_beta import (
+        message_time, half_performance_bytes, effective_bandwidth, bandwidth_efficiency,
+        ping_pong_time, chunked_time, pipelined_chain_time, pipelined_chain_best_chunks,
+        pipelined_chain_best_time, loggp_time, loggp_burst_time, loggp_alpha, loggp_beta,
+    )
+    from dtlib.machines.fit import Fit, fit_alpha_beta, ping_pong_fit
+    from dtlib.machines.hardware import GPU, Cluster, Link, Memory, Node, catalog, hardware_table
+    from dtlib.machines.traffic import (
+        boundary_time, ring_algorithm_bandwidth, tensor_traffic_bytes, pipeline_traffic_bytes,
+    )
+    from dtlib.machines.axis_order import (
+        PlacementError, Level, cluster_levels, Axis, Placement, placements, best_placement,
+        check_inside, nested_read_time,
+    )
+    from dtlib.models.weights import Weight
+    from dtlib.models.activations import Kept, kept_tensors
+    from dtlib.models.work import (
+        training_flops, training_time, dense_params, adam_state_bytes, layer_activation_bytes,
+        attention_flops_share, causal_attention_flops_share, model_flops_utilisation,
+        hardware_flops_utilisation,
+    )
+    from dtlib.models.spec import MoE, MLA, TransformerSpec
+    from dtlib.models.published import published_models
+    from dtlib.foundations.walls import (
+        least_devices, memory_wall_params, affordable_tokens, time_wall_params,
+        gradient_exchange_time, exchanging_training_time, exchanging_affordable_tokens,
+        exchange_wall_ranks,
+    )
+    from dtlib.foundations.speedup import (
+        amdahl_speedup, gustafson_speedup, strong_scaling_efficiency, weak_scaling_efficiency,
+        fleet_step_time, most_overlap_time, least_fleet_step_time, synchronous_speedup,
+        charged_speedup, check_overlap,
+    )
+    from dtlib.foundations.roofline.times import (
+        roofline_time, arithmetic_intensity, ridge_intensity, roofline_rate, headroom, serial_rate,
+        overlapped_time, bucketed_time,
+    )
+    from dtlib.foundations.roofline.intensity import (
+        matmul_intensity, data_parallel_bytes, data_parallel_intensity,
+        sharded_data_parallel_intensity, data_parallel_tokens, backward_hiding_tokens,
+        tensor_parallel_intensity, pipeline_parallel_intensity, context_parallel_intensity,
+        expert_parallel_intensity,
+    )
+    from dtlib.foundations.roofline.one_ratio import (
+        sharded_data_parallel_tokens, tensor_parallel_width, pipeline_parallel_extent,
+        context_parallel_tokens, causal_context_parallel_tokens, expert_parallel_width,
+        parameter_offload_tokens, activation_offload_width, one_ratio_table,
+    )
+    from dtlib.foundations.roofline.headroom import (
+        memory_headroom, link_headroom, border_intensity, port_headroom,
+    )
+    from dtlib.foundations.roofline.tiles import (
+        tile_count, wave_count, wave_efficiency, tile_time, wave_bytes,
+    )
+    from dtlib.foundations.roofline.gemm import (
+        gemm_flops, gemm_bytes, gemm_roofline_time, gemm_derated_time, GemmModel, Tiling, gemm_time,
+        gemm_tiling,
+    )
+    from dtlib.foundations.roofline.sample import gemm_sample, gemm_errors
+    from dtlib.foundations.data.rates import (
+        token_rate, data_bandwidth, data_intensity, data_ridge_intensity, fetches_in_flight,
+        safe_depth, busy_fraction_bound, kingman_wait_time, read_amplification, cache_fill_time,
+        cache_lasting_time,
+    )
+    from dtlib.foundations.data.prefetcher import (
+        Prefetch, prefetch, fetch_times, count_trace, area_under,
+    )
+    from dtlib.foundations.data.memoryless import (
+        memoryless_busy_fraction, memoryless_in_order_busy_fraction,
+    )
+    from dtlib.foundations.data.sampling import (
+        EpochError, global_batch, rank_share, check_epoch, ShuffleBuffer, mixed,
+    )
+    from dtlib.foundations.cost.preemption import (
+        gang_mtbf, retried_time, failure_multiplier, failure_overhead, young_multiplier,
+        optimal_interval,
+    )
+    from dtlib.foundations.cost.economics import (
+        young_interval, gpu_time, training_cost, token_cost, run_time, run_cost, deadline_cost,
+        fewest_ranks, most_ranks, ownership_price, break_even_time, training_energy,
+    )
+# fmt: on
+
+__getattr__, __dir__, __all__ = face(__name__)

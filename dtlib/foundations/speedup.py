@@ -4,8 +4,8 @@ A *strong* comparison keeps the whole problem and divides it; a *weak* one keeps
 and lets the problem grow. `compute` is the time that one rank alone would need for the work.
 """
 
-from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import maximum, minimum
+from dtlib.formulas.formula import formula
+from dtlib.formulas.poly import maximum, minimum
 
 
 @formula(

@@ -5,9 +5,9 @@ parameters and tokens, so that can be split too. What the ranks say to one anoth
 does not shrink with their number: it is the third wall.
 """
 
-from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import ceil, sqrt
-from dtlib.foundations.training import adam_state_bytes, training_time
+from dtlib.formulas.formula import formula
+from dtlib.formulas.poly import ceil, sqrt
+from dtlib.models.work import adam_state_bytes, training_time
 
 
 @formula(

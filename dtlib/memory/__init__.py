@@ -1,280 +1,81 @@
-"""What a rank must hold: the account of its memory, and a meter of it.
+"""What a rank must hold, and how it comes to hold less.
 
-What needs torch is imported when one of its names is first asked for.
+`account`, the memory of a rank term by term, `live`, when each byte is there, and `meter`, which
+counts them; `zero`, `recompute` and `offload`, three ways to hold less.
 """
 
-from dtlib.lazy import on_demand
-from dtlib.memory.account import (
-    best_segment_layers,
-    fused_layer_bytes,
-    gathered_bytes,
-    gradient_shards,
-    logit_bytes,
-    model_state_bytes,
-    optimizer_shards,
-    pipeline_activation_bytes,
-    rank_params,
-    segment_repeated_flops,
-    segmented_activation_bytes,
-    weight_bytes,
-    weight_shards,
-)
-from dtlib.memory.account_allocator import (
-    AllocatorModel,
-    ahead_buffer_bytes,
-    gathered_stream_bytes,
-    output_bytes,
-    reserve_bytes,
-    ring_block_bytes,
-)
-from dtlib.memory.account_gpt import GPTTensor, gpt_kept_tensors
-from dtlib.memory.account_layers import (
-    TokenBytes,
-    activation_bytes,
-    gated_layer_bytes,
-    kept_layer_bytes,
-    repeated_token_bytes,
-    score_crossover_seq,
-    segment_work_bytes,
-    sequence_layer_bytes,
-    stage_kept_bytes,
-    tensor_layer_bytes,
-    token_bytes,
-)
-from dtlib.memory.account_plan import even_stages
-from dtlib.memory.account_rank import MemoryAccount, pipeline_memory, rank_memory
-from dtlib.memory.account_state import (
-    ParameterGroup,
-    StageParams,
-    StateRecipe,
-    held_gradient_bytes,
-    held_optimizer_bytes,
-    held_weight_bytes,
-    parameter_groups,
-    recipes,
-    stage_params,
-)
-from dtlib.memory.live import (
-    Life,
-    LiveSet,
-    LiveSetError,
-    check_fits,
-    gpt_lives,
-    training_lives,
-)
-from dtlib.memory.offload_cost import (
-    activation_intensity,
-    codec_breakeven_rate,
-    cpu_adam_time,
-    disk_step_bytes,
-    disk_step_time,
-    gradient_offload_time,
-    hiding_bandwidth,
-    hiding_lookahead,
-    offloaded_step_time,
-    optimizer_intensity,
-    packed_transfer_time,
-    parameter_intensity,
-    parameter_offload_time,
-    streamed_layer_time,
-)
-from dtlib.memory.offload_pipeline import OffloadRun, simulate_offload
-from dtlib.memory.recompute_cost import (
-    best_segment_length,
-    full_work_share,
-    one_slot_advances,
-    score_bytes_share,
-    segment_peak_bytes,
-    selective_work_share,
-    stage_segment_bytes,
-)
-from dtlib.memory.recompute_draw import draw_recompute
-from dtlib.memory.recompute_plan import Plan, best_schedule, pareto_front
-from dtlib.memory.recompute_schedule import (
-    Action,
-    RecomputeError,
-    RecomputeSchedule,
-    check_recompute,
-    fewest_advances,
-    keep_all,
-    revolve,
-    revolve_advances,
-    revolve_reach,
-    uniform,
-)
-from dtlib.memory.recompute_simulate import Chain, LayerCost, simulate_recompute
-from dtlib.memory.zero_cost import (
-    gradient_scatters,
-    sharded_sent_bytes,
-    weight_gathers,
-    zero_sent_bytes,
-)
-from dtlib.memory.zero_hybrid import full_port_bytes, hybrid_port_bytes
-from dtlib.memory.zero_steps import ZeroStep
+from typing import TYPE_CHECKING
 
-_NEEDS_TORCH = {
-    "offload": ("OffloadedOptimizer",),
-    "offload_activations": ("OffloadedActivations",),
-    "offload_parameters": ("OffloadedParameters",),
-    "offload_disk": ("DiskStore",),
-    "offload_host": ("HostStore", "LateStore", "ThrottledStore"),
-    "offload_store": ("Store", "StoreError", "Transfer"),
-    "offload_stream": (
-        "measure_offload",
-        "streamed",
-    ),
-    "zero": ("ShardedOptimizer",),
-    "clipping": ("clip_gradients", "copies_held"),
-    "zero_flat": ("Flat",),
-    "zero_scaler": ("ShardedGradScaler",),
-    "zero_full": ("FullySharded",),
-    "zero_square": (
-        "NormalisedSGD",
-        "check_elementwise",
-        "parts_update",
-        "square_gap",
-        "whole_update",
-    ),
-    "recompute": ("recompute_chain",),
-    "recompute_model": ("Recomputed", "SelectiveBlock"),
-    "recompute_policy": ("checkpoint", "checkpoint_policy"),
-    "recompute_measure": ("measure_chain",),
-    "recompute_tensor": ("RecomputedTensorBlock",),
-    "meter": ("Meter", "saved_by_operation", "saved_tensor_bytes"),
-}
+from dtlib.lazy import face
 
-__getattr__ = on_demand(__name__, _NEEDS_TORCH)
+# fmt: off
+if TYPE_CHECKING:
+    from dtlib.memory.account.formulas import (
+        weight_shards, gradient_shards, optimizer_shards, model_state_bytes, rank_params,
+        gathered_bytes, pipeline_activation_bytes, logit_bytes, weight_bytes, fused_layer_bytes,
+        segmented_activation_bytes, best_segment_layers, segment_repeated_flops,
+    )
+    from dtlib.memory.account.state import (
+        StateRecipe, recipes, held_weight_bytes, held_gradient_bytes, held_optimizer_bytes,
+        StageParams, stage_params, ParameterGroup, parameter_groups,
+    )
+    from dtlib.memory.account.layers import (
+        TokenBytes, token_bytes, repeated_token_bytes, activation_bytes, kept_layer_bytes,
+        gated_layer_bytes, tensor_layer_bytes, sequence_layer_bytes, stage_kept_bytes,
+        segment_work_bytes, score_crossover_seq,
+    )
+    from dtlib.memory.account.allocator import (
+        AllocatorModel, output_bytes, gathered_stream_bytes, ring_block_bytes, ahead_buffer_bytes,
+        reserve_bytes,
+    )
+    from dtlib.memory.account.plan import even_stages
+    from dtlib.memory.account.rank import MemoryAccount, rank_memory, pipeline_memory
+    from dtlib.memory.account.gpt import GPTTensor, gpt_kept_tensors
+    from dtlib.memory.live import LiveSetError, Life, LiveSet, check_fits, training_lives, gpt_lives
+    from dtlib.memory.meter import Meter, saved_tensor_bytes, saved_by_operation
+    from dtlib.memory.zero.square import (
+        whole_update, parts_update, square_gap, check_elementwise, NormalisedSGD,
+    )
+    from dtlib.memory.zero.flat import Flat
+    from dtlib.memory.zero.clipping import clip_gradients, copies_held
+    from dtlib.memory.zero.optimizer import ShardedOptimizer
+    from dtlib.memory.zero.scaler import ShardedGradScaler
+    from dtlib.memory.zero.full import FullySharded
+    from dtlib.memory.zero.steps import ZeroStep
+    from dtlib.memory.zero.cost import (
+        sharded_sent_bytes, weight_gathers, gradient_scatters, zero_sent_bytes,
+    )
+    from dtlib.memory.zero.hybrid import full_port_bytes, hybrid_port_bytes
+    from dtlib.memory.recompute.schedule import (
+        RecomputeError, Action, RecomputeSchedule, check_recompute, keep_all, uniform, revolve,
+        revolve_reach, revolve_advances, fewest_advances,
+    )
+    from dtlib.memory.recompute.simulation import LayerCost, Chain, simulate_recompute
+    from dtlib.memory.recompute.planner import Plan, best_schedule, pareto_front
+    from dtlib.memory.recompute.cost import (
+        segment_peak_bytes, best_segment_length, stage_segment_bytes, one_slot_advances,
+        selective_work_share, full_work_share, score_bytes_share,
+    )
+    from dtlib.memory.recompute.drawing import draw_recompute
+    from dtlib.memory.recompute.run import recompute_chain
+    from dtlib.memory.recompute.policy import checkpoint_policy, checkpoint
+    from dtlib.memory.recompute.model import Recomputed, SelectiveBlock
+    from dtlib.memory.recompute.measure import measure_chain
+    from dtlib.memory.recompute.tensor import RecomputedTensorBlock
+    from dtlib.memory.offload.store import StoreError, Transfer, Store
+    from dtlib.memory.offload.host import HostStore, ThrottledStore, LateStore
+    from dtlib.memory.offload.disk import DiskStore
+    from dtlib.memory.offload.stream import streamed, measure_offload
+    from dtlib.memory.offload.pipeline import OffloadRun, simulate_offload
+    from dtlib.memory.offload.cost import (
+        streamed_layer_time, hiding_lookahead, offloaded_step_time, cpu_adam_time,
+        gradient_offload_time, parameter_offload_time, disk_step_bytes, disk_step_time,
+        parameter_intensity, optimizer_intensity, activation_intensity, hiding_bandwidth,
+        packed_transfer_time, codec_breakeven_rate,
+    )
+    from dtlib.memory.offload.optimizer import OffloadedOptimizer
+    from dtlib.memory.offload.parameters import OffloadedParameters
+    from dtlib.memory.offload.activations import OffloadedActivations
+# fmt: on
 
-__all__ = [
-    "Action",
-    "AllocatorModel",
-    "Chain",
-    "DiskStore",
-    "Flat",
-    "FullySharded",
-    "GPTTensor",
-    "HostStore",
-    "LateStore",
-    "LayerCost",
-    "Life",
-    "LiveSet",
-    "LiveSetError",
-    "MemoryAccount",
-    "Meter",
-    "NormalisedSGD",
-    "OffloadRun",
-    "OffloadedActivations",
-    "OffloadedOptimizer",
-    "OffloadedParameters",
-    "ParameterGroup",
-    "Plan",
-    "RecomputeError",
-    "RecomputeSchedule",
-    "Recomputed",
-    "RecomputedTensorBlock",
-    "SelectiveBlock",
-    "ShardedGradScaler",
-    "ShardedOptimizer",
-    "StageParams",
-    "StateRecipe",
-    "Store",
-    "StoreError",
-    "ThrottledStore",
-    "TokenBytes",
-    "Transfer",
-    "ZeroStep",
-    "activation_bytes",
-    "activation_intensity",
-    "ahead_buffer_bytes",
-    "best_schedule",
-    "best_segment_layers",
-    "best_segment_length",
-    "check_elementwise",
-    "check_fits",
-    "check_recompute",
-    "checkpoint",
-    "checkpoint_policy",
-    "clip_gradients",
-    "codec_breakeven_rate",
-    "copies_held",
-    "cpu_adam_time",
-    "disk_step_bytes",
-    "disk_step_time",
-    "draw_recompute",
-    "even_stages",
-    "fewest_advances",
-    "full_port_bytes",
-    "full_work_share",
-    "fused_layer_bytes",
-    "gated_layer_bytes",
-    "gathered_bytes",
-    "gathered_stream_bytes",
-    "gpt_kept_tensors",
-    "gpt_lives",
-    "gradient_offload_time",
-    "gradient_scatters",
-    "gradient_shards",
-    "held_gradient_bytes",
-    "held_optimizer_bytes",
-    "held_weight_bytes",
-    "hiding_bandwidth",
-    "hiding_lookahead",
-    "hybrid_port_bytes",
-    "keep_all",
-    "kept_layer_bytes",
-    "logit_bytes",
-    "measure_chain",
-    "measure_offload",
-    "model_state_bytes",
-    "offloaded_step_time",
-    "one_slot_advances",
-    "optimizer_intensity",
-    "optimizer_shards",
-    "output_bytes",
-    "packed_transfer_time",
-    "parameter_groups",
-    "parameter_intensity",
-    "parameter_offload_time",
-    "pareto_front",
-    "parts_update",
-    "pipeline_activation_bytes",
-    "pipeline_memory",
-    "rank_memory",
-    "rank_params",
-    "recipes",
-    "recompute_chain",
-    "repeated_token_bytes",
-    "reserve_bytes",
-    "revolve",
-    "revolve_advances",
-    "revolve_reach",
-    "ring_block_bytes",
-    "saved_by_operation",
-    "saved_tensor_bytes",
-    "score_bytes_share",
-    "score_crossover_seq",
-    "segment_peak_bytes",
-    "segment_repeated_flops",
-    "segment_work_bytes",
-    "segmented_activation_bytes",
-    "selective_work_share",
-    "sequence_layer_bytes",
-    "sharded_sent_bytes",
-    "simulate_offload",
-    "simulate_recompute",
-    "square_gap",
-    "stage_kept_bytes",
-    "stage_params",
-    "stage_segment_bytes",
-    "streamed",
-    "streamed_layer_time",
-    "tensor_layer_bytes",
-    "token_bytes",
-    "training_lives",
-    "uniform",
-    "weight_bytes",
-    "weight_gathers",
-    "weight_shards",
-    "whole_update",
-    "zero_sent_bytes",
-]
+__getattr__, __dir__, __all__ = face(__name__)

@@ -9,17 +9,17 @@ layer by layer; `dtlib.memory.live_draw` draws them.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dtlib.foundations.require import (
+from dtlib.formulas.require import (
     is_number,
     require,
     require_count,
     require_not_negative,
     require_type,
 )
-from dtlib.foundations.transformer import TransformerSpec
-from dtlib.foundations.units import format_quantity
-from dtlib.memory.account_gpt import gpt_kept_tensors
-from dtlib.memory.account_state import StateRecipe, recipes
+from dtlib.formulas.units import format_quantity
+from dtlib.memory.account.gpt import gpt_kept_tensors
+from dtlib.memory.account.state import StateRecipe, recipes
+from dtlib.models.spec import TransformerSpec
 
 KINDS = "weights", "optimizer", "gradients", "activations", "loss"
 

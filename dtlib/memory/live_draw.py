@@ -1,6 +1,6 @@
 """A live set as an area for each kind, one on the other, over the moments of a step."""
 
-from dtlib.foundations.units import GB
+from dtlib.formulas.units import GB
 from dtlib.memory.live import KINDS, LiveSet
 
 _COLOURS = {

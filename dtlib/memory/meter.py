@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from dtlib.foundations.require import require_type
+from dtlib.formulas.require import require_type
 
 
 class Row(NamedTuple):

@@ -1,41 +1,22 @@
-"""The models that the strategies parallelise, what others must have, and how two runs are compared.
+"""What is trained: models as numbers, and one small model for real.
 
-Torch is imported when a name that needs it is first asked for.
+`spec` is a transformer's shape, with its `weights`, `activations` and `work`; `published`, models
+whose sizes are known. `gpt` is the model that every strategy divides; `protocols`, what another
+must have; `equality`, how two runs are compared.
 """
 
-from dtlib.lazy import on_demand
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "GPT",
-    "Block",
-    "DecoderBlock",
-    "DecoderModel",
-    "Encoder",
-    "EncoderSpec",
-    "ExpertMixture",
-    "HeadedAttention",
-    "MixingAttention",
-    "WidenedFeedForward",
-    "encoder_specs",
-    "gradients",
-    "next_token_loss",
-    "relative_errors",
-    "worst",
-]
+from dtlib.lazy import face
 
-__getattr__ = on_demand(
-    __name__,
-    {
-        "encoder": ("Encoder", "EncoderSpec", "encoder_specs"),
-        "equality": ("gradients", "relative_errors", "worst"),
-        "gpt": ("GPT", "Block", "next_token_loss"),
-        "protocols": (
-            "DecoderBlock",
-            "DecoderModel",
-            "ExpertMixture",
-            "HeadedAttention",
-            "MixingAttention",
-            "WidenedFeedForward",
-        ),
-    },
-)
+# fmt: off
+if TYPE_CHECKING:
+    from dtlib.models.gpt import GPT, Block, next_token_loss
+    from dtlib.models.protocols import (
+        DecoderModel, DecoderBlock, HeadedAttention, WidenedFeedForward, MixingAttention,
+        ExpertMixture,
+    )
+    from dtlib.models.equality import gradients, relative_errors, worst
+# fmt: on
+
+__getattr__, __dir__, __all__ = face(__name__)

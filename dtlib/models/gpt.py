@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib.foundations.require import require, require_divisor
+from dtlib.formulas.require import require, require_divisor
 
 
 class GPT(nn.Module):

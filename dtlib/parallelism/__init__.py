@@ -1,206 +1,82 @@
 """Ways to split a training step over ranks.
 
-What needs torch is imported when it is first asked for: formulas and estimates do without.
+`operators`, communication that a gradient can pass; `data`, `tensor`, `pipeline`, `sequence` and
+`expert`, one room for each strategy; `cost`, the first account of them all.
 """
 
-from dtlib.lazy import on_demand
-from dtlib.parallelism.cost import (
-    activation_message_bytes,
-    exposed_time,
-    last_backward_time,
-    micro_batch_count,
-    pipeline_bubble_time,
-    pipeline_send_time,
-    replica_bandwidth,
-    replica_count,
-    sharded_exchange_time,
-    tensor_parallel_time,
-    zero_exchange_time,
-)
-from dtlib.parallelism.data_cost import (
-    best_bucket_count,
-    data_parallel_fastest_ranks,
-    data_parallel_step_time,
-    evenly_divided_time,
-    sparse_crossover_ranks,
-    summation_error_bound,
-)
-from dtlib.parallelism.expert_cost import (
-    busiest_expert_time,
-    expert_capacity,
-    padded_routed_bytes,
-    padding_fraction,
-    routed_bytes,
-)
-from dtlib.parallelism.expert_load import (
-    balanced_by_bias,
-    even_router_overflow,
-    expected_nodes,
-    expert_loads,
-    fill_experts,
-    loads_under_bias,
-)
-from dtlib.parallelism.groups import axis_groups, group_within, groups_of, make_groups
-from dtlib.parallelism.layouts import (
-    causal_work,
-    critical_path,
-)
-from dtlib.parallelism.overlap import overlapped_steps, share_sizes, simulate_step
-from dtlib.parallelism.sequence_cost import (
-    all_gather_attention_time,
-    attention_score_bytes,
-    contiguous_causal_steps,
-    lean_ring_backward_bytes,
-    ring_attention_bytes,
-    ring_attention_time,
-    ring_buffer_bytes,
-    ring_hiding_tokens,
-    ring_hop_bytes,
-    ring_over_ulysses_ratio,
-    ring_step_flops,
-    ulysses_attention_bytes,
-    ulysses_attention_time,
-    zigzag_causal_steps,
-)
-from dtlib.parallelism.tensor_cost import (
-    gathered_logits_bytes,
-    head_imbalance_share,
-    tensor_forward_headroom,
-    tensor_parallel_layer_bytes,
-    tensor_parallel_least_hidden,
-    tensor_step_headroom,
-    vocab_loss_bytes,
-)
+from typing import TYPE_CHECKING
 
-_NEEDS_TORCH: dict[str, tuple[str, ...]] = {
-    "context": (
-        "ATTENTIONS",
-        "ContextParallel",
-        "context_parallel",
-    ),
-    "lean": ("lean_ring_attention",),
-    "masks": ("Mask", "causal_mask", "document_mask", "document_numbers", "window_mask"),
-    "sequence": (
-        "all_gather_attention",
-        "heads_to_sequence",
-        "ring_attention",
-        "sequence_to_heads",
-        "ulysses_attention",
-    ),
-    "softmax_state": (
-        "SoftmaxState",
-        "softmax_monoid",
-    ),
-    "adjoint": (
-        "all_gather",
-        "all_reduce",
-        "all_to_all",
-        "copy_to_ranks",
-        "gather_slices",
-        "own_slice",
-        "reduce_scatter",
-        "shift",
-        "sum_over_ranks",
-    ),
-    "counting": ("counted",),
-    "cuts": ("Cut", "Undivided"),
-    "data": ("DataParallel", "average_each", "average_flat", "token_mean_loss"),
-    "expert": (
-        "MoELayer",
-        "Plan",
-        "capacity_plan",
-        "combine",
-        "dispatch",
-        "dropless_plan",
-        "expert_parallel",
-        "sum_gradients",
-    ),
-    "keeper": ("KeepsGroups", "KeepsHooks"),
-    "random_streams": ("RandomStreams",),
-    "routing": (
-        "BiasBalancer",
-        "Router",
-        "Routing",
-        "balance_loss",
-        "expert_choice",
-        "route",
-        "z_loss",
-    ),
-    "splits": ("run_split", "split_steps"),
-    "tensor": (
-        "ColumnParallelLinear",
-        "OnOwnTokens",
-        "RowParallelLinear",
-        "VocabParallelEmbedding",
-        "copies_group_of",
-        "enter",
-        "leave",
-        "sum_gradient",
-    ),
-    "tensor_model": ("TensorParallelBlock", "merge_states", "shard_state", "tensor_parallel"),
-    "transposes": ("ADJOINTS", "adjoint_gap", "certify"),
-    "vocab_loss": ("vocab_parallel_cross_entropy",),
-}
+from dtlib.lazy import face
 
-__all__ = [
-    "activation_message_bytes",
-    "all_gather_attention_time",
-    "attention_score_bytes",
-    "axis_groups",
-    "balanced_by_bias",
-    "best_bucket_count",
-    "busiest_expert_time",
-    "causal_work",
-    "contiguous_causal_steps",
-    "critical_path",
-    "data_parallel_fastest_ranks",
-    "data_parallel_step_time",
-    "even_router_overflow",
-    "evenly_divided_time",
-    "expected_nodes",
-    "expert_capacity",
-    "expert_loads",
-    "exposed_time",
-    "fill_experts",
-    "gathered_logits_bytes",
-    "group_within",
-    "groups_of",
-    "head_imbalance_share",
-    "last_backward_time",
-    "lean_ring_backward_bytes",
-    "loads_under_bias",
-    "make_groups",
-    "micro_batch_count",
-    "overlapped_steps",
-    "padded_routed_bytes",
-    "padding_fraction",
-    "pipeline_bubble_time",
-    "pipeline_send_time",
-    "replica_bandwidth",
-    "replica_count",
-    "ring_attention_bytes",
-    "ring_attention_time",
-    "ring_buffer_bytes",
-    "ring_hiding_tokens",
-    "ring_hop_bytes",
-    "ring_over_ulysses_ratio",
-    "ring_step_flops",
-    "routed_bytes",
-    "sharded_exchange_time",
-    "share_sizes",
-    "simulate_step",
-    "sparse_crossover_ranks",
-    "summation_error_bound",
-    "tensor_forward_headroom",
-    "tensor_parallel_layer_bytes",
-    "tensor_parallel_least_hidden",
-    "tensor_parallel_time",
-    "tensor_step_headroom",
-    "ulysses_attention_bytes",
-    "ulysses_attention_time",
-    "vocab_loss_bytes",
-    "zero_exchange_time",
-    "zigzag_causal_steps",
-]
+# fmt: off
+if TYPE_CHECKING:
+    from dtlib.parallelism.cost import (
+        micro_batch_count, pipeline_bubble_time, activation_message_bytes, tensor_parallel_time,
+        pipeline_send_time, sharded_exchange_time, exposed_time, last_backward_time,
+        zero_exchange_time, replica_count, replica_bandwidth,
+    )
+    from dtlib.parallelism.operators.groups import axis_groups, groups_of, make_groups, group_within
+    from dtlib.parallelism.operators.adjoint import (
+        copy_to_ranks, sum_over_ranks, all_reduce, all_gather, reduce_scatter, all_to_all, shift,
+        own_slice, gather_slices,
+    )
+    from dtlib.parallelism.operators.transposes import ADJOINTS, adjoint_gap, certify
+    from dtlib.parallelism.operators.counting import counted
+    from dtlib.parallelism.operators.random_streams import RandomStreams
+    from dtlib.parallelism.operators.keeper import KeepsGroups, KeepsHooks
+    from dtlib.parallelism.data.replica import (
+        average_each, average_flat, token_mean_loss, DataParallel,
+    )
+    from dtlib.parallelism.data.overlap import overlapped_steps, simulate_step, share_sizes
+    from dtlib.parallelism.data.cost import (
+        evenly_divided_time, data_parallel_step_time, data_parallel_fastest_ranks,
+        best_bucket_count, sparse_crossover_ranks, summation_error_bound,
+    )
+    from dtlib.parallelism.tensor.cuts import Cut, Undivided
+    from dtlib.parallelism.tensor.layers import (
+        enter, leave, sum_gradient, OnOwnTokens, ColumnParallelLinear, RowParallelLinear,
+        VocabParallelEmbedding, copies_group_of,
+    )
+    from dtlib.parallelism.tensor.model import (
+        TensorParallelBlock, tensor_parallel, shard_state, merge_states,
+    )
+    from dtlib.parallelism.tensor.vocab_loss import vocab_parallel_cross_entropy
+    from dtlib.parallelism.tensor.splits import split_steps, run_split
+    from dtlib.parallelism.tensor.cost import (
+        tensor_parallel_layer_bytes, tensor_forward_headroom, tensor_step_headroom,
+        tensor_parallel_least_hidden, head_imbalance_share, vocab_loss_bytes, gathered_logits_bytes,
+    )
+    from dtlib.parallelism.sequence.softmax_state import SoftmaxState, softmax_monoid
+    from dtlib.parallelism.sequence.masks import (
+        Mask, causal_mask, window_mask, document_mask, document_numbers,
+    )
+    from dtlib.parallelism.sequence.layouts import causal_work, critical_path
+    from dtlib.parallelism.sequence.attention import (
+        ring_attention, all_gather_attention, ulysses_attention, sequence_to_heads,
+        heads_to_sequence,
+    )
+    from dtlib.parallelism.sequence.lean import lean_ring_attention
+    from dtlib.parallelism.sequence.model import ATTENTIONS, ContextParallel, context_parallel
+    from dtlib.parallelism.sequence.cost import (
+        attention_score_bytes, ring_hop_bytes, ring_attention_bytes, lean_ring_backward_bytes,
+        ulysses_attention_bytes, ring_over_ulysses_ratio, ring_step_flops, ring_hiding_tokens,
+        ring_buffer_bytes, ring_attention_time, all_gather_attention_time, ulysses_attention_time,
+        contiguous_causal_steps, zigzag_causal_steps,
+    )
+    from dtlib.parallelism.expert.routing import (
+        Routing, route, Router, expert_choice, balance_loss, z_loss, BiasBalancer,
+    )
+    from dtlib.parallelism.expert.layer import (
+        Plan, dropless_plan, capacity_plan, dispatch, combine, MoELayer, expert_parallel,
+        sum_gradients,
+    )
+    from dtlib.parallelism.expert.load import (
+        expert_loads, fill_experts, even_router_overflow, expected_nodes, loads_under_bias,
+        balanced_by_bias,
+    )
+    from dtlib.parallelism.expert.cost import (
+        routed_bytes, padded_routed_bytes, expert_capacity, padding_fraction, busiest_expert_time,
+    )
+# fmt: on
 
-__getattr__ = on_demand(__name__, _NEEDS_TORCH)
+__getattr__, __dir__, __all__ = face(__name__)

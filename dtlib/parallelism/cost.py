@@ -3,10 +3,10 @@
 Each strategy has its own chapter later; these equations are what an estimate needs of them.
 """
 
-from dtlib.collectives.cost import ring_all_reduce_time
-from dtlib.foundations.alpha_beta import message_time
-from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import maximum, minimum, where
+from dtlib.collectives.cost.ring_and_tree import ring_all_reduce_time
+from dtlib.formulas.formula import formula
+from dtlib.formulas.poly import maximum, minimum, where
+from dtlib.machines.alpha_beta import message_time
 
 _MEGATRON = "Narayanan et al. 2021"
 _RING = "ring collectives, one port per rank, nothing overlaps"

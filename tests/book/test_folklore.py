@@ -8,7 +8,7 @@ import pytest
 from book._tools import folklore
 from book._tools.folklore import FolkloreError, bib_keys, boxes, entries, folklore_page, plain
 from book._tools.layout import ROOT
-from dtlib.plan import chapter
+from dtlib.contents import chapter
 
 FOUR = chapter("4")
 CHAPTER = """# The α–β model

@@ -9,7 +9,7 @@ from book._tools.generated import planned_page, readme_table, toc_chapters
 from book._tools.layout import ROOT, pages
 from book._tools.quick_reference import quick_reference_page
 from dtlib.__main__ import book_map, main
-from dtlib.plan import chapter, chapters, parts
+from dtlib.contents import chapter, chapters, parts
 
 SOURCE_ITEMS = {f"{kind}.{number}" for kind in "ABC" for number in range(1, 21)}
 

@@ -7,7 +7,7 @@ from every_algorithm import CHECKS, name
 
 from dtlib import collectives as c
 from dtlib.collectives import Schedule, SharedHost, Switch
-from dtlib.collectives.draw import draw, timeline
+from dtlib.collectives.drawing import draw, timeline
 
 each_builder = pytest.mark.parametrize("build", CHECKS, ids=name)
 

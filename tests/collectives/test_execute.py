@@ -30,7 +30,7 @@ from dtlib.collectives import (
     execute,
     ring_all_reduce,
 )
-from dtlib.collectives.execute import Worker, plan_for
+from dtlib.collectives.on_ranks import Worker, plan_for
 from dtlib.collectives.transport import Mailboxes
 from dtlib.runtime import launch
 from dtlib.timeline import Timeline

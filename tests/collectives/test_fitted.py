@@ -11,20 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dtlib.collectives.bounds import all_reduce_lower_bound_time
-from dtlib.collectives.cost import (
+from dtlib.collectives.cost.bounds import all_reduce_lower_bound_time
+from dtlib.collectives.cost.ring_and_tree import (
     pairwise_all_to_all_time,
     ring_all_gather_time,
     ring_all_reduce_time,
 )
-from dtlib.collectives.fitted import (
-    OPERATIONS,
-    CollectiveModel,
-    nccl_models,
-    streamed_time,
-    switch_all_reduce_time,
-)
-from dtlib.collectives.fitting import (
+from dtlib.collectives.nccl.fit import (
     RING,
     CollectiveTime,
     _design,
@@ -33,7 +26,14 @@ from dtlib.collectives.fitting import (
     nccl_tests_samples,
     residuals,
 )
-from dtlib.collectives.nccl_sample import (
+from dtlib.collectives.nccl.model import (
+    OPERATIONS,
+    CollectiveModel,
+    nccl_models,
+    streamed_time,
+    switch_all_reduce_time,
+)
+from dtlib.collectives.nccl.sample import (
     NCCL_ERRORS,
     NCCL_HELD_OUT,
     nccl_errors,
@@ -41,7 +41,7 @@ from dtlib.collectives.nccl_sample import (
     switch_sample,
 )
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "nccl_model.py"
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "collectives" / "nccl_model.py"
 BOUND = 0.07
 MODELS = list(nccl_models.values())
 SIZES = 2.0 ** np.arange(0, 36)

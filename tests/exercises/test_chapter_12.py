@@ -8,15 +8,17 @@ from exercise_cases import Case, EveryExercise
 from dtlib.collectives import (
     Schedule,
     Send,
+    halving_doubling_all_reduce,
+    ring_all_reduce,
+    tree_all_reduce,
+)
+from dtlib.collectives.builders import (
     algorithms,
     all_to_all,
     double_binary_tree,
     grouped,
-    halving_doubling_all_reduce,
     parameter_server,
-    ring_all_reduce,
     rooted,
-    tree_all_reduce,
 )
 from dtlib.exercises import NotYet, check
 

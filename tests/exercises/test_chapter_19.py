@@ -34,7 +34,7 @@ def flash_forgets(b, s, h, a, dropout, flash):
 
 
 def borrowed(b, s, h, a, dropout, flash):
-    from dtlib.foundations.training import layer_activation_bytes
+    from dtlib.models.work import layer_activation_bytes
 
     layer_activation_bytes(s, b, h, a)
     return layer_bytes(b, s, h, a, dropout, flash)

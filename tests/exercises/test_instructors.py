@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dtlib import plan
+from dtlib import contents as plan
 from dtlib.exercises.manifest import exercise_tables, manifest
 from dtlib.exercises.semester import WEEKS, semester_table
 

@@ -298,7 +298,7 @@ def dtlib_data_parallel(module, comm, bucket_bytes):
 
 
 def from_the_library(module, comm, bucket_bytes):
-    names = {"Overlapped": Overlapped, "__name__": "dtlib.parallelism.data", "torch": torch}
+    names = {"Overlapped": Overlapped, "__name__": "dtlib.parallelism.data.replica", "torch": torch}
     source = """
 class Library(Overlapped):
     def start(self, i):

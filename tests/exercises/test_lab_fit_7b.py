@@ -12,7 +12,7 @@ from dtlib import launch
 from dtlib.exercises import NotYet, check, fit_plan, shards
 from dtlib.exercises.fit_plan import AWAY, Plan, micro_batches, seven_b, small, usable
 from dtlib.memory import rank_memory, zero_sent_bytes
-from dtlib.memory.account_state import held_weight_bytes
+from dtlib.memory.account.state import held_weight_bytes
 
 JOB = seven_b()
 PSI = JOB.params

@@ -10,9 +10,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 from dtlib.exercises.lab_micro_lab import BASE, MINI
 from dtlib.exercises.practice_logs import BUCKETS, practice_logs, replica_log
-from dtlib.memory.logged_engines import logging_hook
-from dtlib.models import Encoder, encoder_specs
-from dtlib.parallelism.overlap import overlapped_steps
+from dtlib.micro_lab import Encoder, encoder_specs
+from dtlib.micro_lab.engines import logging_hook
+from dtlib.parallelism.data.overlap import overlapped_steps
 
 
 def predicted(**changes):
@@ -211,7 +211,7 @@ def torchs_hook(state, bucket):
 
 
 def library_hook(state, bucket):
-    from dtlib.memory.logged_engines import logging_hook
+    from dtlib.micro_lab.engines import logging_hook
 
     return logging_hook(state, bucket)
 
@@ -532,7 +532,7 @@ class TestEveryExercise(EveryExercise):
 
 @pytest.mark.parametrize("cap", [None, 0.25, 1])
 def test_the_solution_fills_buckets_as_torchs_own_function(cap):
-    from dtlib.memory.logged_engines import native_bucket_bytes
+    from dtlib.micro_lab.engines import native_bucket_bytes
 
     parameters = list(Encoder(encoder_specs["mini"]).parameters())
     limits = [2**20, 25 * 2**20] if cap is None else [int(cap * 2**20)]
@@ -541,7 +541,7 @@ def test_the_solution_fills_buckets_as_torchs_own_function(cap):
 
 
 def test_practice_logs_have_the_buckets_of_mini():
-    from dtlib.memory.logged_engines import native_bucket_bytes
+    from dtlib.micro_lab.engines import native_bucket_bytes
 
     assert native_bucket_bytes(Encoder(encoder_specs["mini"]).parameters(), 0.25) == list(BUCKETS)
     assert audit(replica_log(), MINI, len(BUCKETS)) == set()

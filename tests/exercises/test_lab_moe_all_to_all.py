@@ -89,7 +89,7 @@ def padded_exchange(comm, x, send, receive):
 
 
 def exchange_of_dtlib(comm, x, send, receive):
-    from dtlib.parallelism.adjoint import linear
+    from dtlib.parallelism.operators.adjoint import linear
 
     return linear(
         x,

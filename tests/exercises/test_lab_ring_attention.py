@@ -291,7 +291,7 @@ def test_the_hasty_ring_of_the_page_deadlocks_backwards():
 
 
 def test_the_librarys_own_zigzag_is_right_and_its_contiguous_is_not():
-    from dtlib.parallelism import layouts
+    from dtlib.parallelism.sequence import layouts
 
     check("ex-lab-ring-zigzag", layouts.zigzag)
     with pytest.raises(NotYet):

@@ -82,7 +82,7 @@ def cut_g(comm, x):
 
 
 def f_of_dtlib(comm, x):
-    from dtlib.parallelism.adjoint import linear
+    from dtlib.parallelism.operators.adjoint import linear
 
     return linear(x, torch.clone, transpose=lambda dy: comm.all_reduce(dy))
 

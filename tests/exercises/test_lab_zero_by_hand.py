@@ -721,7 +721,7 @@ def library_flat(parameters, comm):
 
 def from_the_library(base):
     """A class that says it is the library's."""
-    return type(base.__name__, (base,), {"__module__": "dtlib.memory.zero"})
+    return type(base.__name__, (base,), {"__module__": "dtlib.memory.zero.optimizer"})
 
 
 def library_clip(parts, max_norm, comm):
@@ -781,7 +781,7 @@ CASES = {
             (WastefulShard, "these calls send 1,080 B, where 648 B would do"),
             (OwnGradientShard, "not this rank's part of the mean"),
             (library_flat, "rank . raised|write your own"),
-            (from_the_library(Shard), "a class of dtlib.memory.zero: write your own"),
+            (from_the_library(Shard), "a class of dtlib.memory.zero.optimizer: write your own"),
         ],
     ),
     "ex-lab-zero-stage1": Case(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dtlib import plan
+from dtlib import contents as plan
 from dtlib.exercises import UnknownExercise, check
 from dtlib.exercises.engine import find_grader
 from dtlib.exercises.manifest import Manifest, ManifestError, manifest, parse

@@ -9,7 +9,7 @@ from scripts import Scripts
 
 from dtlib.explore import BitsLab, Task
 from dtlib.parallelism import summation_error_bound
-from dtlib.parallelism.rounding import (
+from dtlib.parallelism.data.rounding import (
     BITS,
     ORDERS,
     condition_number,

@@ -18,8 +18,8 @@ from dtlib.collectives import (
 from dtlib.collectives.check import ScheduleError
 from dtlib.explore import Explorer, Fastest, Stepper, Task, answer, bet, between
 from dtlib.explore.stepper import without
-from dtlib.foundations.units import GB, KB, MB, format_quantity, us
-from dtlib.show import chapter_header, compare
+from dtlib.formulas.units import GB, KB, MB, format_quantity, us
+from dtlib.shown import chapter_header, compare
 
 N = {"n": between(1 * KB, 10 * GB, start=1 * GB)}
 P = {"P": between(2, 1024, start=8)}

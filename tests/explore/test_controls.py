@@ -10,7 +10,7 @@ from scripts import Scripts
 
 from dtlib.explore import Task, between
 from dtlib.explore.controls import slider_over
-from dtlib.foundations.units import GB, KB, us
+from dtlib.formulas.units import GB, KB, us
 
 POSITIVE = st.floats(1e-9, 1e12)
 

@@ -7,7 +7,7 @@ from page import opened
 
 from dtlib.explore import Cuts, Task
 from dtlib.foundations import format_quantity
-from dtlib.parallelism.splits import split_steps
+from dtlib.parallelism.tensor.splits import split_steps
 
 SIZES = {"tokens": 4096, "hidden": 8192, "ffn": 32768}
 TASK = Task(

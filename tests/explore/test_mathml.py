@@ -6,12 +6,12 @@ from xml.dom import minidom
 import pytest
 
 import dtlib.collectives
-import dtlib.foundations.alpha_beta
-import dtlib.foundations.roofline  # noqa: F401
+import dtlib.foundations.roofline.times
+import dtlib.machines.alpha_beta  # noqa: F401
 from dtlib.explore.mathml import mathml, plain
-from dtlib.foundations.formula import formulas
-from dtlib.foundations.notation import NOTATION
-from dtlib.foundations.typeset import ATOM, Piece, Typesetter
+from dtlib.formulas.formula import formulas
+from dtlib.formulas.notation import NOTATION
+from dtlib.formulas.typeset import ATOM, Piece, Typesetter
 
 EVERY = pytest.mark.parametrize("name", sorted(formulas()))
 

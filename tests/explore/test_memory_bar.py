@@ -9,8 +9,8 @@ from scripts import FOLDER, Scripts
 
 from dtlib.explore import MemoryBar, Task
 from dtlib.explore.memory_bar import RECOMPUTE, SLIDERS, SWITCHES, TASKS
+from dtlib.formulas.sheet import readable
 from dtlib.foundations import TransformerSpec
-from dtlib.foundations.sheet import readable
 
 
 @pytest.fixture(scope="module")

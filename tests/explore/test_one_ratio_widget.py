@@ -15,7 +15,7 @@ from dtlib.foundations import (
     published_models,
     tensor_parallel_width,
 )
-from dtlib.foundations.one_ratio import MANY, link_bandwidths
+from dtlib.foundations.roofline.one_ratio import MANY, link_bandwidths
 
 playwright = pytest.importorskip("playwright.sync_api")
 

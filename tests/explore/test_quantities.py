@@ -6,7 +6,7 @@ import random
 import pytest
 from scripts import Scripts
 
-from dtlib.foundations.units import BASE_UNITS, format_quantity
+from dtlib.formulas.units import BASE_UNITS, format_quantity
 
 UNITS = [*BASE_UNITS, "ms", "GiB", "%", "×"]
 

@@ -9,7 +9,7 @@ from scripts import Scripts
 
 from dtlib.explore import RingSteps, Task
 from dtlib.explore.ring_steps import LAYOUTS, TOKENS
-from dtlib.parallelism.layouts import causal_work, contiguous, critical_path, zigzag
+from dtlib.parallelism.sequence.layouts import causal_work, contiguous, critical_path, zigzag
 
 TASK = Task(
     "halve it",

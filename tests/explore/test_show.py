@@ -8,14 +8,14 @@ from xml.dom import minidom
 import pytest
 
 from dtlib.collectives import ring_all_reduce, ring_all_reduce_time, ring_reduce_scatter
-from dtlib.show import chapter_header, compare, show
+from dtlib.shown import chapter_header, compare, show
 from dtlib.style import PALETTE, figure, inline_svg, label_curve, quantity_axis, show_figure
 
 
 def test_a_listing_is_the_library_s_source_under_its_module():
     listing = show(ring_reduce_scatter)
     assert listing.text.startswith(
-        "# dtlib.collectives.algorithms\ndef ring_reduce_scatter(P: int)"
+        "# dtlib.collectives.builders.algorithms\ndef ring_reduce_scatter(P: int)"
     )
     assert listing.markdown == f"```python\n{listing.text}\n```"
 
@@ -137,7 +137,7 @@ def test_a_spread_keeps_its_units_where_they_differ():
 def test_a_listing_of_several_names_each_module_once():
     shown = show(ring_reduce_scatter, ring_all_reduce, compare).text
     assert [line for line in shown.splitlines() if line.startswith("#")] == [
-        "# dtlib.collectives.algorithms",
+        "# dtlib.collectives.builders.algorithms",
         "# dtlib.show",
     ]
     assert shown.index("def ring_reduce_scatter") < shown.index("def ring_all_reduce")

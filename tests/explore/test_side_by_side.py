@@ -17,7 +17,7 @@ from dtlib.collectives import (
 )
 from dtlib.explore import Explorer, Fastest, MemoryBar, Stepper, answer, bet, between
 from dtlib.explore.widget import Widget
-from dtlib.foundations.units import GB, KB, MB, us
+from dtlib.formulas.units import GB, KB, MB, us
 
 N = {"n": between(1 * KB, 10 * GB, start=1 * GB)}
 P = {"P": between(2, 1024, start=8)}

@@ -5,7 +5,7 @@ from page import opened
 
 from dtlib.collectives import ring_all_reduce_time
 from dtlib.explore import Sketch, between
-from dtlib.foundations.units import GB, format_quantity, us
+from dtlib.formulas.units import GB, format_quantity, us
 from dtlib.parallelism import data_parallel_step_time, evenly_divided_time
 
 playwright = pytest.importorskip("playwright.sync_api")

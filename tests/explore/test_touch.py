@@ -5,8 +5,8 @@ from page import opened
 
 from dtlib.collectives import ring_all_reduce_time, tree_all_reduce_time
 from dtlib.explore import Fastest, Sketch, Walls, between
+from dtlib.formulas.units import GB, KB, day, us
 from dtlib.foundations import catalog
-from dtlib.foundations.units import GB, KB, day, us
 from dtlib.parallelism import data_parallel_step_time
 
 PHONE = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}

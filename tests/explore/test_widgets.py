@@ -15,9 +15,9 @@ from dtlib.collectives import (
 )
 from dtlib.explore import Explorer, Fastest, Stepper, Task, answer, bet, between
 from dtlib.explore.explorer import curve
+from dtlib.formulas.units import GB, KB, us
 from dtlib.foundations import formula, gang_mtbf, young_multiplier
-from dtlib.foundations.alpha_beta import bandwidth_efficiency, message_time
-from dtlib.foundations.units import GB, KB, us
+from dtlib.machines.alpha_beta import bandwidth_efficiency, message_time
 
 N = {"n": between(1 * KB, 1 * GB, start=1000 * KB)}
 P = {"P": between(2, 1024, start=8)}

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 from dtlib.foundations import NOTATION
-from dtlib.foundations.dataio import (
+from dtlib.foundations.data.rates import (
     busy_fraction_bound,
     cache_fill_time,
     cache_lasting_time,
@@ -19,7 +19,7 @@ from dtlib.foundations.dataio import (
     read_amplification,
     token_rate,
 )
-from dtlib.foundations.transformer import training_flops
+from dtlib.models.spec import training_flops
 
 CLUSTER = {"P": 256, "peak": 989e12, "mfu": 0.4}
 names = ("params", "P", "peak", "mfu", "token_bytes", "amplification", "storage")

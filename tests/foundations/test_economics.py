@@ -24,7 +24,7 @@ from dtlib.foundations import (
     training_flops,
     training_time,
 )
-from dtlib.foundations.prices import assumption_table, assumptions
+from dtlib.machines.prices import assumption_table, assumptions
 
 H100 = catalog["h100-sxm"].peak("bf16")
 million = 10**6

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dtlib.foundations import GPU, catalog
-from dtlib.foundations.gemm import (
+from dtlib.foundations.roofline.gemm import (
     ELEMENT_BYTES,
     GemmModel,
     gemm_bytes,
@@ -23,8 +23,8 @@ from dtlib.foundations.gemm import (
     gemm_tiling,
     gemm_time,
 )
-from dtlib.foundations.gemm_sample import GEMM_ERRORS, gemm_errors, gemm_sample
-from dtlib.foundations.tiles import (
+from dtlib.foundations.roofline.sample import GEMM_ERRORS, gemm_errors, gemm_sample
+from dtlib.foundations.roofline.tiles import (
     tile_count,
     tile_time,
     wave_bytes,
@@ -36,7 +36,7 @@ CLOCKED = [entry for entry in catalog.values() if isinstance(entry, GPU) and ent
 GPUS = [gpu for gpu in CLOCKED if "bf16" in gpu.flops]
 PER_CLOCK = {"a100": 2048, "a800": 2048, "h100": 4096, "h200": 4096, "b200": 8192}
 PER_CLOCK |= {"v100": 1024, "t4": 1024, "rtx-4090": 512, "rtx-5090": 512}
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "gemm_model.py"
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "foundations" / "gemm_model.py"
 BOUND = 0.09
 each_gpu = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 

@@ -21,8 +21,8 @@ from dtlib.foundations import (
     tensor_parallel_intensity,
     tensor_parallel_width,
 )
-from dtlib.foundations.datasheets import catalog
-from dtlib.foundations.one_ratio import HIDING, MANY, link_ratios, one_ratio_table
+from dtlib.foundations.roofline.one_ratio import HIDING, MANY, link_ratios, one_ratio_table
+from dtlib.machines.datasheets import catalog
 
 RHO = Fraction(1234)
 BYTES = Fraction(2)

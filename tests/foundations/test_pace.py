@@ -3,8 +3,8 @@
 import pytest
 
 from dtlib.foundations import catalog, published_models
-from dtlib.foundations.pace import _products, products_time
-from dtlib.foundations.published_runs import sharded_runs, weak_scaling_runs
+from dtlib.foundations.cost.published_runs import sharded_runs, weak_scaling_runs
+from dtlib.foundations.roofline.pace import _products, products_time
 
 MODELS = ["gpt-3", "llama-2-70b", "llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"]
 H100 = catalog["h100-sxm"]

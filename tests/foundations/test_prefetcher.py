@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtlib.foundations.dataio import safe_depth
-from dtlib.foundations.memoryless import (
+from dtlib.foundations.data.memoryless import (
     memoryless_busy_fraction,
     memoryless_in_order_busy_fraction,
 )
-from dtlib.foundations.prefetcher import area_under, count_trace, fetch_times, prefetch
+from dtlib.foundations.data.prefetcher import area_under, count_trace, fetch_times, prefetch
+from dtlib.foundations.data.rates import safe_depth
 
 LOADERS = st.tuples(st.integers(1, 5), st.integers(1, 8))
 FETCHES = st.lists(st.integers(0, 12), min_size=1, max_size=40)

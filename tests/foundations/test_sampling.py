@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtlib.foundations.sampling import (
+from dtlib.foundations.data.sampling import (
     EpochError,
     ShuffleBuffer,
     check_epoch,

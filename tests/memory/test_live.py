@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.memory_peak import SPEC, measured_steps
+from benchmarks.memory.memory_peak import SPEC, measured_steps
 from dtlib.foundations import TransformerSpec
 from dtlib.memory import Life, LiveSet, LiveSetError, check_fits, gpt_lives, recipes, training_lives
 

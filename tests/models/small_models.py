@@ -3,8 +3,8 @@
 import torch
 
 from dtlib.foundations import TransformerSpec
-from dtlib.foundations.transformer import MoE
 from dtlib.models import GPT
+from dtlib.models.spec import MoE
 
 SIZE = {"layers": 2, "hidden": 16, "heads": 4, "vocab": 29}
 SPECS = [

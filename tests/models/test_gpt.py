@@ -9,9 +9,9 @@ from small_models import SIZE, SPECS, each_spec, small_model, some_tokens
 from torch.nn import functional as F
 
 from dtlib.foundations import TransformerSpec, published_models
-from dtlib.foundations.transformer import MoE
 from dtlib.models import GPT, Block, next_token_loss
 from dtlib.models.gpt import MixtureOfExperts, causal_attention, rotary
+from dtlib.models.spec import MoE
 from dtlib.runtime import launch
 
 BUILDABLE = [name for name, spec in published_models.items() if spec.mla is None]

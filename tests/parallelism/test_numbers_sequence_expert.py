@@ -24,19 +24,19 @@ from dtlib.parallelism import (
     expected_nodes,
     expert_capacity,
     expert_choice,
-    expert_load,
     expert_loads,
     fill_experts,
     groups_of,
-    layouts,
     loads_under_bias,
     padded_routed_bytes,
     padding_fraction,
     routed_bytes,
-    sequence_cost,
     z_loss,
 )
-from dtlib.parallelism.expert_load import popularity
+from dtlib.parallelism.expert import load as expert_load
+from dtlib.parallelism.expert.load import popularity
+from dtlib.parallelism.sequence import cost as sequence_cost
+from dtlib.parallelism.sequence import layouts
 
 SIZES = {
     "micro_batch": 3, "seq": 40, "hidden": 42, "heads": 14, "kv_heads": Fraction(7),

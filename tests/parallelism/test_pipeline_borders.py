@@ -508,7 +508,7 @@ def replicated(how, builders, once=True, by_hand=False):
     """On a rank of 2 x 2: errors of the mean gradients of stages that data parallelism wraps."""
     from unittest import mock
 
-    from dtlib.parallelism.groups import make_groups
+    from dtlib.parallelism.operators.groups import make_groups
     from dtlib.parallelism.pipeline import execute
 
     changed = {} if once else {"_reducing_once": contextlib.nullcontext}
@@ -597,7 +597,7 @@ def test_sabotage_weight_gradients_that_pass_hooks_by_are_not_averaged(pools, by
 def test_data_parallelism_round_a_stage_reduces_once_in_a_run(pools):
     def calls():
         from dtlib.parallelism import DataParallel, counted
-        from dtlib.parallelism.groups import make_groups
+        from dtlib.parallelism.operators.groups import make_groups
         from dtlib.parallelism.pipeline import run
 
         groups, r = make_groups(dp=2, pp=2), dist.get_rank() % 2
@@ -618,7 +618,7 @@ def test_a_tied_weight_in_data_parallelism_collects_over_two_steps(pools, sabota
         from unittest import mock
 
         from dtlib.parallelism import DataParallel
-        from dtlib.parallelism.groups import make_groups
+        from dtlib.parallelism.operators.groups import make_groups
         from dtlib.parallelism.pipeline import copies, run
 
         groups, (d, r) = make_groups(dp=2, pp=2), divmod(dist.get_rank(), 2)

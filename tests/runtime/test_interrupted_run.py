@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks import interrupted_run as interrupted
-from benchmarks.interrupted_run import executed_steps, lives, train
+from benchmarks.foundations import interrupted_run as interrupted
+from benchmarks.foundations.interrupted_run import executed_steps, lives, train
 from dtlib import launch
 
 SMALL = {"WIDTH": 8, "BATCH": 8}

@@ -1,4 +1,4 @@
-// Sums of one number from each rank, in a format of few bits; the same as dtlib.parallelism.rounding.
+// Sums of one number from each rank, in a format of few bits; the same as dtlib.parallelism.data.rounding.
 
 function roundTo(x, bits) {
   if (x === 0) return x;

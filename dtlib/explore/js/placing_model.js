@@ -1,6 +1,6 @@
 // Axes in an order, innermost first, on containers of ranks: who crosses what, and how long it takes.
 
-// The same as dtlib.foundations.hierarchy: containers of `ranks` consecutive ranks, with `uplink`
+// The same as dtlib.machines.axis_order: containers of `ranks` consecutive ranks, with `uplink`
 // bytes/s out of each. All sizes are powers of two, so that every order fits.
 function levelsOf({ node, pod, sharing, taper }, { link, port }) {
   const outOfNode = (node / sharing) * port;

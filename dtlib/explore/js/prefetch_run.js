@@ -1,5 +1,5 @@
 // A prefetcher, run: workers make batches, the GPU takes one, computes for a step, and again.
-// The same recursion as dtlib.foundations.prefetcher, which a test compares it with.
+// The same recursion as dtlib.foundations.data.prefetcher, which a test compares it with.
 
 function runPrefetch(fetches, step, workers, depth, inOrder) {
   const count = fetches.length;

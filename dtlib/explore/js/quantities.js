@@ -1,4 +1,4 @@
-// Quantities as a sentence prints them: the same text as dtlib.foundations.units.format_quantity.
+// Quantities as a sentence prints them: the same text as dtlib.formulas.units.format_quantity.
 
 const PREFIXES = ["", "K", "M", "G", "T", "P", "E"];
 const ladder = (unit, prefixes) => prefixes.map((prefix, i) => [prefix + unit, 1000 ** i]);

@@ -1,6 +1,6 @@
-// A sheet of formulas, computed: the same numbers as dtlib.foundations.sheet.
+// A sheet of formulas, computed: the same numbers as dtlib.formulas.sheet.
 
-// A count in words, anything else with its unit: the same text as dtlib.foundations.sheet.readable.
+// A count in words, anything else with its unit: the same text as dtlib.formulas.sheet.readable.
 function readable(value, unit, digits = 3) {
   if (unit === "" && Number.isFinite(value)) {
     for (const [size, word] of [

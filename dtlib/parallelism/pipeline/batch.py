@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from dtlib.foundations.require import require_type
+from dtlib.formulas.require import require_type
 
 
 class Batch:

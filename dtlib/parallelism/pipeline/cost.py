@@ -4,8 +4,8 @@ A rank's work for one micro-batch is t_F + t_B + t_W: its stages' forward passes
 inputs and gradients of the weights. A test holds every form to the simulator, by exact fractions.
 """
 
-from dtlib.foundations.formula import formula
-from dtlib.foundations.poly import maximum, minimum
+from dtlib.formulas.formula import formula
+from dtlib.formulas.poly import maximum, minimum
 
 _MEGATRON = "Narayanan et al. 2021"
 _ZERO = "Qi et al. 2023"

@@ -13,14 +13,14 @@ import torch
 import torch.distributed as dist
 from torch.utils._pytree import tree_map
 
-from dtlib.foundations.require import require, require_type
-from dtlib.parallelism.messages import ranks_of
+from dtlib.formulas.require import require, require_type
+from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.pipeline.batch import Batch
 from dtlib.parallelism.pipeline.check import check_schedule
 from dtlib.parallelism.pipeline.copies import Copies
 from dtlib.parallelism.pipeline.post import Post, Tensors
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
-from dtlib.parallelism.pipeline.simulate import SPAN_KINDS, PipelineTimeline
+from dtlib.parallelism.pipeline.simulation import SPAN_KINDS, PipelineTimeline
 from dtlib.parallelism.pipeline.split import deferring, do_weights
 from dtlib.timeline import Recorder
 

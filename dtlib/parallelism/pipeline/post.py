@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 import torch
 import torch.distributed as dist
 
-from dtlib.parallelism.counting import listed_as
+from dtlib.parallelism.operators.counting import listed_as
 from dtlib.parallelism.pipeline.border import (
     Layout,
     blank_header,

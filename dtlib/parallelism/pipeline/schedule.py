@@ -249,7 +249,7 @@ class PipelineSchedule:
 
     def draw(self, **times):
         """The rows in time, ranks from top to bottom; a figure. Arguments: as for `simulate`."""
-        from dtlib.parallelism.pipeline.draw import draw
+        from dtlib.parallelism.pipeline.drawing import draw
 
         return draw(self, **times)
 

@@ -21,14 +21,14 @@ import time
 from pathlib import Path
 
 from dtlib import launch
+from dtlib.formulas.units import MiB
 from dtlib.foundations import fit_alpha_beta
-from dtlib.foundations.units import MiB
-from dtlib.memory.log_claims import check_claims
-from dtlib.memory.logged_engines import ENGINES, native_bucket_bytes
-from dtlib.memory.micro_lab import DATA, SIZES, bare_all_reduces, build, run_engine, sweep
+from dtlib.micro_lab.claims import check_claims
+from dtlib.micro_lab.engines import ENGINES, native_bucket_bytes
+from dtlib.micro_lab.runs import DATA, SIZES, bare_all_reduces, build, run_engine, sweep
+from dtlib.micro_lab.step_log import of_step
 from dtlib.parallelism import overlapped_steps
 from dtlib.runtime import RanksError, RankTimeout
-from dtlib.step_log import of_step
 
 CAPS = (None, 1, 5, 25, 100, 1000)
 LEARNING = 300  # steps after which the toy sentences have been learned

@@ -1,0 +1,1 @@
+"""How long NCCL takes: `model`, `fit`, and `sample`, some published times."""

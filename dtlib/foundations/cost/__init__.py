@@ -1,0 +1,1 @@
+"""What compute costs: `economics`, `preemption`, `steps` and `published_runs`."""

@@ -1,0 +1,1 @@
+"""Feeding the data: `rates`, `prefetcher`, `memoryless` and `sampling`."""

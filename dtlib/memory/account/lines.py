@@ -1,0 +1,178 @@
+"""The lines of one rank's account: what is given, and the formulas that it feeds."""
+
+from dtlib.formulas.sheet import Given, Sheet, line
+from dtlib.memory.account.allocator import (
+    ahead_buffer_bytes,
+    gathered_stream_bytes,
+    output_bytes,
+    ring_block_bytes,
+)
+from dtlib.memory.account.formulas import gathered_bytes
+from dtlib.memory.account.layers import (
+    kept_layer_bytes,
+    repeated_token_bytes,
+    segment_work_bytes,
+    stage_kept_bytes,
+    token_bytes,
+)
+from dtlib.memory.account.plan import MemoryPlan
+from dtlib.memory.account.state import (
+    held_gradient_bytes,
+    held_optimizer_bytes,
+    held_weight_bytes,
+    stage_params,
+)
+from dtlib.parallelism.pipeline import interleaved, one_f_one_b_peak_count
+
+_COUNTED = "counted by the spec"
+_STATE = ("weights", "gradients", "passing", "main", "master", "moments")
+_HELD = {"weights": held_weight_bytes, "gradients": held_gradient_bytes}
+_LABELS = {
+    "weights": "weights", "gradients": "gradients", "passing": "gradients of one backward pass",
+    "main": "gradients in 32 bits", "master": "master copy", "moments": "moments",
+}  # fmt: skip
+
+
+def given_quantities(plan: MemoryPlan) -> dict[str, Given | float]:
+    """The counts that several lines share."""
+    given = {
+        "seq": plan.seq,
+        "micro_batch": plan.micro_batch,
+        "tp": plan.tp,
+        "cp": plan.cp,
+        "p": plan.pp,
+        "rank": plan.place,
+        "hidden": plan.spec.hidden,
+        "vocab": plan.spec.vocab,
+        "kv_heads": plan.spec.kv_heads,
+        "stream_ranks": plan.stream_ranks,
+        "segment": plan.segment,
+        "stage": plan.stage,
+        "dp": Given(plan.dp * plan.cp, "", "ranks that hold the same weights"),
+    }
+    if plan.gpu:
+        name, source = plan.gpu.name, plan.gpu.source
+        given["hbm"] = Given(plan.gpu.hbm_bytes, "B", f"memory of one {name}", source)
+    return given
+
+
+def state_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
+    """Adds a line for every tensor of the recipe; returns the names."""
+    first_layer, layers = plan.layers
+    held = stage_params(
+        plan.spec, first_layer, layers,
+        first=plan.place == 0, last=plan.last, tp=plan.tp, ep=plan.ep,
+    )  # fmt: skip
+    given["rank_params"] = Given(held.shared, "", "parameters of one rank", _COUNTED)
+    inside = held.layers + held.experts
+    given["layer_params"] = Given(inside, "", "parameters of its layers", _COUNTED)
+    groups = [("", "rank_params", "dp")]
+    if held.experts:
+        given["expert_params"] = Given(held.experts, "", "parameters of its experts", _COUNTED)
+        given["expert_dp"] = Given(plan.dp * plan.cp // plan.ep, "", "ranks with these experts")
+        groups.append(("expert_", "expert_params", "expert_dp"))
+    for part in _STATE:
+        width = getattr(plan.recipe, part)
+        if width:
+            given[f"{part}_width"] = Given(width, "B", f"{_LABELS[part]}, each", plan.recipe.source)
+    names = []
+    for prefix, params, dp in groups:
+        for part in _STATE:
+            if f"{part}_width" not in given:
+                continue
+            feeds = {"params": params, "element_bytes": f"{part}_width", "dp": dp}
+            if part == "passing":
+                feeds["stage"] = 0
+            label = f"experts' {_LABELS[part]}" if prefix else _LABELS[part]
+            formula = _HELD.get(part, held_optimizer_bytes)
+            lines[prefix + part] = line(formula, label=label, **feeds)
+            names.append(prefix + part)
+    return names
+
+
+def activation_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
+    """Adds what the layers keep, and what a policy makes them repeat; returns the names."""
+    if plan.in_flight is None and plan.interleave == 1:
+        most = plan.pp if plan.micro_batches is None else plan.micro_batches
+        given["m"] = Given(most, "", "micro-batches that can be under way")
+        lines["in_flight"] = line(one_f_one_b_peak_count, label="micro-batches under way")
+    else:
+        given["in_flight"] = _interleaved_peak(plan) if plan.in_flight is None else plan.in_flight
+    names, repeated = [], {}
+    for prefix, experts, layers in plan.kinds():
+        options = {"experts": experts, "flash": plan.flash, "recompute": plan.recompute}
+        given[f"{prefix}layers"] = Given(layers, "", "layers with experts" if experts else "layers")
+        layer, again = f"{prefix}layer", f"{prefix}layer_again"
+        _layer(given, lines, layer, token_bytes(plan.spec, **options))
+        where = " in layers with experts" if prefix else ""
+        lines[f"{prefix}activations"] = line(
+            stage_kept_bytes, label=f"activations under way{where}", layers=f"{prefix}layers",
+            layer_bytes=layer,
+        )  # fmt: skip
+        names.append(f"{prefix}activations")
+        if plan.recompute != "none" and layers:
+            _layer(given, lines, again, repeated_token_bytes(plan.spec, **options))
+            repeated[f"{prefix}again"] = line(
+                segment_work_bytes, label="repeated before its backward pass",
+                repeated_bytes=again, layer_bytes=layer,
+            )  # fmt: skip
+    if repeated:  # one layer at a time: of two kinds, the one that needs more
+        values = Sheet(given, lines | repeated)
+        lines["again"] = repeated[max(repeated, key=lambda name: values[name])]
+        names.append("again")
+    return names
+
+
+def _layer(given, lines, name, found) -> None:
+    """A line for one kind of layer, fed by the four kinds of bytes of `found`."""
+    feeds = {
+        "stream_bytes": (found.stream, "bytes between the matrices, for each token"),
+        "split_bytes": (found.split, "bytes of heads and inner numbers, for each token"),
+        "pair_bytes": (found.pair, "bytes of scores, for each pair of tokens"),
+        "key_bytes": (found.keys, "bytes of keys and values, for each token"),
+    }
+    for feed, (value, label) in feeds.items():
+        given[f"{name}_{feed}"] = Given(value, "B", label, _COUNTED)
+    what = "what it does not keep" if name.endswith("again") else "kept by one rank"
+    kind = "a layer with experts" if name.startswith("expert") else "one layer"
+    label = f"{kind} for one micro-batch, {what}"
+    lines[name] = line(kept_layer_bytes, label=label, **{f: f"{name}_{f}" for f in feeds})
+
+
+def buffer_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
+    """Adds logits, and what communication needs; returns the names."""
+    found, spec = {}, plan.spec
+    if plan.last:
+        given["logit_width"] = Given(plan.logit_bytes, "B", "bytes of one word's logit", "counting")
+        found["logits"] = line(
+            output_bytes, label="logits and their gradient", element_bytes="logit_width"
+        )
+    if plan.stage == 3 and plan.layers[1]:
+        given["stage_layers"] = Given(plan.layers[1], "", "layers of the stage")
+        found["gathered"] = line(
+            gathered_bytes, label="gathered layers",
+            params="layer_params", layers="stage_layers", element_bytes="weights_width",
+        )  # fmt: skip
+    if plan.stream_ranks > 1:
+        found["sequence"] = line(gathered_stream_bytes, label="gathered stream")
+    if plan.cp > 1:
+        keys = token_bytes(spec, experts=bool(spec.expert_layers)).keys
+        given["ring_key_bytes"] = Given(keys, "B", "keys and values of one token", _COUNTED)
+        found["ring"] = line(
+            ring_block_bytes, label="keys and values that travel", key_bytes="ring_key_bytes"
+        )
+    if plan.allocator and plan.stream_ranks > 1 and plan.pp == 1:
+        given["ahead_bytes"] = Given(plan.allocator.ahead_bytes, "B", "", plan.allocator.source)
+        given["all_layers"] = Given(plan.layers[1], "", "layers")
+        found["ahead"] = line(
+            ahead_buffer_bytes, label="messages not yet given back", layers="all_layers"
+        )
+    lines |= found
+    return list(found)
+
+
+def _interleaved_peak(plan: MemoryPlan) -> float:
+    """Micro-batches of a whole stage, from the schedule itself; a long one has the same peak."""
+    p, v = plan.pp, plan.interleave
+    most = 3 * p if plan.micro_batches is None else min(plan.micro_batches, 3 * p)
+    return float(interleaved(p, most, v).peak_activations[plan.place])

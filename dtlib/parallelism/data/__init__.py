@@ -1,0 +1,1 @@
+"""Data parallelism: `buckets`, `replica`, `overlap`, `rounding`, and its `cost`."""

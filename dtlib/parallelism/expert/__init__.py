@@ -1,0 +1,1 @@
+"""Expert parallelism: `routing`, `layer`, `load`, and its `cost`."""

@@ -1,0 +1,1 @@
+"""Tensor parallelism: `cuts`, `layers`, `model`, `vocab_loss`, `splits`, and its `cost`."""
