@@ -1,16 +1,14 @@
 """Data parallelism: each rank has the whole model and a share of the batch; gradients are averaged.
 
-The nouns, beside the **Bucket** of `buckets.py`:
+The nouns, beside the **Flat** tensor of `flat.py` and the **Pass** of `backward.py`:
 
 - **Replica**: a rank's copy of the model. All are equal before a step, so all are equal after it.
-- **Ready**: autograd has added the last contribution to a parameter's gradient.
-- **Pass**: a backward pass, from the gradient of the module's output to autograd's last callback.
+- **Bucket**: neighbouring parameters whose gradients travel together, in one flat tensor.
 
 Three ways to average, the plain ones first: `average_each`, `average_flat`, `DataParallel`.
 """
 
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 
@@ -20,15 +18,9 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from dtlib.formulas.units import MiB
-from dtlib.parallelism.data.buckets import (
-    Bucket,
-    Buffers,
-    broadcast_coalesced,
-    buckets_of,
-    check_replicas,
-    kind_of,
-    of_one_kind,
-)
+from dtlib.parallelism.data.alike import Buffers, broadcast_coalesced, check_replicas
+from dtlib.parallelism.data.backward import BackwardPass
+from dtlib.parallelism.data.flat import Flat, buckets_of, by_kind, kind_of
 from dtlib.parallelism.operators.keeper import KeepsHooks
 from dtlib.parallelism.operators.messages import ranks_of
 
@@ -49,7 +41,7 @@ def average_each(module: nn.Module, group) -> None:
 def average_flat(module: nn.Module, group) -> None:
     """The same in one all-reduce of one flat tensor: fewer starts, but nothing can begin early."""
     _, P = ranks_of(group)
-    for bucket in map(Bucket, of_one_kind(_trainable(module))):
+    for bucket in map(Bucket, by_kind(_trainable(module))):
         bucket.collect(1 / P)
         dist.all_reduce(bucket.flat, group=group)
         bucket.give()
@@ -71,6 +63,40 @@ def token_mean_loss(loss_sum: torch.Tensor, tokens: int, group) -> torch.Tensor:
     if not counted.item():
         raise ValueError("tokens = 0 on every rank; a mean needs at least one")
     return loss_sum * (P / counted.item())
+
+
+class Bucket(Flat):
+    """A flat tensor in which gradients travel; `work` is the all-reduce that is under way."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]):
+        super().__init__(parameters)
+        self.flat = parameters[0].detach().new_zeros(self.length)
+        self.views = self.cut(self.flat)
+        self.work = None
+
+    def collect(self, factor: float) -> None:
+        """Put each gradient, times ``factor``, in its place; in place if it lives there already.
+
+        Raises TypeError for a sparse gradient, RuntimeError for one that has a graph of its own.
+        """
+        if any(g is not None and g.requires_grad for g in self.gradients()):
+            raise RuntimeError(
+                "a gradient has a graph of its own (backward(create_graph=True)), which is lost in "
+                "a bucket; take derivatives of gradients with torch.autograd.grad"
+            )
+        self.lay_out(self.gradients(), factor, into=self.flat)
+
+    def give(self) -> None:
+        """The flat tensor's parts become the gradients; nothing is copied."""
+        for parameter, view in zip(self.parameters, self.views, strict=True):
+            parameter.grad = view
+        self.work = None
+
+    def drop(self) -> None:
+        """No gradient lives in the flat tensor any more."""
+        for parameter, view in zip(self.parameters, self.views, strict=True):
+            if parameter.grad is view:
+                parameter.grad = None
 
 
 class DataParallel(KeepsHooks):
@@ -118,7 +144,7 @@ class DataParallel(KeepsHooks):
         self.find_unused, self.broadcast_buffers = find_unused, broadcast_buffers
         self._factor = 1 / P if average else 1.0
         self._sizes = bucket_bytes, first_bucket_bytes
-        self._sync, self._end = True, None
+        self._sync, self._pass = True, None
         self._kinds, self._hooks = None, {}
         self._follow()
         broadcast_coalesced(module.parameters(), group)
@@ -158,8 +184,10 @@ class DataParallel(KeepsHooks):
         with self.no_sync():
             yield
         if self._sync:
-            self._begin()
-            self._reduce()
+            self._settle()
+            for bucket in self.buckets:
+                self._send(bucket)
+            self._give()
 
     def launch(self, bucket: Bucket) -> None:
         """Start the all-reduce of a bucket, and do not wait for it."""
@@ -167,99 +195,73 @@ class DataParallel(KeepsHooks):
 
     @property
     def _running(self) -> bool:
-        """Whether a pass is under way: autograd keeps its end, and lets go of it if it fails."""
-        return self._end is not None and self._end() is not None
+        return self._pass is not None and self._pass.running
 
     def _on_output(self, gradient: torch.Tensor) -> None:
         if self._sync and not self._running:
-            self._begin_pass()
+            self._begin()
 
     def _on_ready(self, parameter: nn.Parameter) -> None:
         if not self._sync:
             return
         if not self._running:
-            self._begin_pass()
-        self._strike_off(parameter)
+            self._begin()
+        self._pass.strike_off(parameter)
         if self.overlap:
-            self._launch_ready()
-
-    def _strike_off(self, parameter: nn.Parameter) -> None:
-        """Its bucket lacks it no more, unless a pass within this one gave it, and may give more."""
-        self._seen[parameter] = None
-        bucket = self._bucket_of[parameter]
-        if bucket.work is not None:
-            self._late.append(parameter)
-        if self._task == torch._C._current_graph_task_id():
-            bucket.missing.discard(parameter)
-
-    def _begin_pass(self) -> None:
-        self._begin()
-        end = self._finish
-        self._task, self._end = torch._C._current_graph_task_id(), weakref.ref(end)
-        torch.autograd.Variable._execution_engine.queue_callback(end)
+            self._pass.launch_complete()
 
     def _begin(self) -> None:
         self._settle()
-        self._seen, self._late, self._launched = {}, [], 0
-        for bucket in self.buckets:
-            bucket.missing = set(bucket.parameters)
+        self._pass = BackwardPass(self._finish, self.buckets, self._send)
 
-    def _launch_ready(self) -> None:
-        """Buckets start in their order on every rank, or two ranks would add different ones."""
-        while self._launched < len(self.buckets) and not self.buckets[self._launched].missing:
-            self._launch_next()
-
-    def _launch_next(self) -> None:
-        bucket = self.buckets[self._launched]
+    def _send(self, bucket: Bucket) -> None:
         bucket.collect(self._factor)
         self.launch(bucket)
-        self._launched += 1
 
     def _finish(self) -> None:
         """When the pass is over: reduce what is left, if it came to the parameters at all."""
-        self._end = None
-        if self._seen:
-            self._reduce()
-        if self._late:
+        over, self._pass = self._pass, None
+        if over.ready:
+            over.launch_rest()
+            self._give()
+            if self._learning:
+                self._learn_order(over.ready)
+        if over.late:
             names = {p: name for name, p in self.module.named_parameters()}
             raise RuntimeError(
-                f"module: {names[self._late[0]]!r} got more of its gradient after that was sent, "
+                f"module: {names[over.late[0]]!r} got more of its gradient after that was sent, "
                 "which torch's checkpoint(use_reentrant=True) may do to a weight that is used in "
                 "several places; take use_reentrant=False, or DataParallel(..., overlap=False)"
             )
 
-    def _reduce(self) -> None:
-        """Launch what is missing, then wait for all."""
-        while self._launched < len(self.buckets):
-            self._launch_next()
+    def _give(self) -> None:
+        """Wait for all that is launched; what got no gradient on any rank is left alone."""
         idle = self._unused_everywhere() if self.find_unused else []
         for bucket in self.buckets:
             bucket.work.wait()
             bucket.give()
         for parameter in idle:
             parameter.grad = None
-        if self._learning and self._seen:
-            self._learn_order()
 
     def _settle(self) -> None:
         """After a pass that failed: send what other ranks, which came further, may wait for.
 
         That is NaN, which none of them can take for a gradient, and here nothing becomes of it.
         """
-        if self._end is None:
+        failed, self._pass = self._pass, None
+        if failed is None:
             return
-        self._end = None
-        for bucket in self.buckets[self._launched :]:
+        for bucket in failed.waiting:
             bucket.flat = torch.full_like(bucket.flat, torch.nan)
             self.launch(bucket)
         if self.find_unused:
             self._unused_everywhere()
         for bucket in self.buckets:
             bucket.work.wait()
-        for bucket in self.buckets[: self._launched]:
-            bucket.drop()
+            if bucket not in failed.waiting:
+                bucket.drop()
         if self._learning:
-            self._learn_order()
+            self._learn_order(failed.ready)
         else:
             self._arrange(self._arranged)
 
@@ -285,8 +287,7 @@ class DataParallel(KeepsHooks):
             self._buffers_of_all.hand_out()
 
     def _arrange(self, parameters: Sequence[nn.Parameter]) -> None:
-        self.buckets = buckets_of(parameters, *self._sizes)
-        self._bucket_of = {p: bucket for bucket in self.buckets for p in bucket.parameters}
+        self.buckets = [Bucket(together) for together in buckets_of(parameters, *self._sizes)]
 
     @property
     def _arranged(self) -> list[nn.Parameter]:
@@ -299,11 +300,11 @@ class DataParallel(KeepsHooks):
         dist.all_reduce(flags, group=self.group)
         return [p for p, f in zip(listed, flags.tolist(), strict=True) if not f]
 
-    def _learn_order(self) -> None:
+    def _learn_order(self, ready: Iterable[nn.Parameter]) -> None:
         """Arrange the buckets anew, in the order in which rank 0's gradients got ready."""
         listed = self._arranged
         places = {parameter: i for i, parameter in enumerate(listed)}
-        ready = dict.fromkeys([*self._seen, *listed])
+        ready = dict.fromkeys([*ready, *listed])
         order = torch.tensor([places[parameter] for parameter in ready])
         order = order.to(self.buckets[0].flat.device)
         dist.broadcast(order, dist.get_global_rank(self.group, 0), group=self.group)

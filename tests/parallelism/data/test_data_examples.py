@@ -262,19 +262,17 @@ def launch_all_but_the_first(self, bucket):
     )
 
 
-def launch_undivided(self):
+def send_undivided(self, bucket):
     """The next bucket, with gradients as they are."""
-    bucket = self.buckets[self._launched]
     bucket.collect(1.0)
     self.launch(bucket)
-    self._launched += 1
 
 
 OUTSIDE = ["norm", "sometimes", "never"]
 REENTRANT = case(recompute="reentrant", path=[0, 1, 0], frozen=OUTSIDE, later=OUTSIDE)
 SPOILT = {
     "a bucket that is not sent": (case(), ("launch", launch_all_but_the_first)),
-    "no division": (case(), ("_launch_next", launch_undivided)),
+    "no division": (case(), ("_send", send_undivided)),
     "unfrozen later": (case(frozen=["norm"]), ("_follow", follow_once)),
     "a pass that ends with each piece": (
         {**REENTRANT, "average": False},

@@ -49,7 +49,7 @@ def error(model, reference):
 
 def forget_what_is_under_way(self):
     """As if no all-reduce were under way."""
-    self._end = None
+    self._pass = None
     for bucket in self.buckets:
         bucket.work = None
 
@@ -191,7 +191,7 @@ def two_forwards(kind, plainly=False):
     import torch.distributed as dist
 
     from dtlib.parallelism import DataParallel
-    from dtlib.parallelism.data.buckets import Buffers, broadcast_coalesced
+    from dtlib.parallelism.data.alike import Buffers, broadcast_coalesced
 
     def hand_out(self):
         broadcast_coalesced(self.module.buffers(), self.group)
@@ -333,10 +333,11 @@ def end_with_each_piece(self, gradient):
 def ready_at_once(self, parameter):
     """A first contribution to a gradient passes for the last one."""
     if not self._running:
-        self._begin_pass()
-    self._seen[parameter] = None
-    self._bucket_of[parameter].missing.discard(parameter)
-    self._launch_ready()
+        self._begin()
+    self._pass.ready[parameter] = None
+    for missing in self._pass.missing.values():
+        missing.discard(parameter)
+    self._pass.launch_complete()
 
 
 def test_sabotage_pieces_that_are_reduced_one_by_one_are_wrong(ranks):
