@@ -49,10 +49,15 @@
     return modules.get(text);
   }
 
-  function addStyle(text) {
-    if (!text || styles.has(text)) return;
-    styles.add(text);
-    document.head.append(Object.assign(document.createElement("style"), { textContent: text }));
+  // What several kinds share stands before a seam in their sheets, and enters the page once.
+  const SEAM = "/* The widget's own part. */";
+
+  function addStyles(text) {
+    for (const part of (text ?? "").split(SEAM).map((one) => one.trim())) {
+      if (!part || styles.has(part)) continue;
+      styles.add(part);
+      document.head.append(Object.assign(document.createElement("style"), { textContent: part }));
+    }
   }
 
   function place(view, className) {
@@ -71,18 +76,16 @@
     const found = await moduleOf(_esm);
     const widget = typeof found === "function" ? await found() : found;
     const model = modelOf(state);
-    addStyle(_css);
+    addStyles(_css);
     await widget.initialize?.({ model });
     await widget.render({ model, el: place(view, "anywidget-static") });
+    view.closest(".cell_output")?.querySelector(".dt-static")?.classList.add("is-replaced");
   }
 
   // A widget that fails leaves its static figure in place, and says so to whoever looks.
   function failed(view, error) {
     console.error(error);
-    const figure = view.closest(".cell_output, body").querySelector(".dt-static");
-    for (const box of [figure, figure?.closest(".output")]) {
-      box?.style.setProperty("display", "block", "important");
-    }
+    view.parentNode.querySelector(".anywidget-static")?.remove();
   }
 
   async function start() {

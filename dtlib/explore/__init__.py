@@ -1,58 +1,39 @@
-"""Figures that the reader moves: they compute in the page and need no kernel."""
+"""Figures that the reader moves: they compute in the page and need no kernel.
 
-from dtlib.explore.arrows import Arrows
-from dtlib.explore.bets import answer, bet
-from dtlib.explore.bias_balance import BiasBalance
-from dtlib.explore.bits_lab import BitsLab
-from dtlib.explore.controls import Control, Task, between
-from dtlib.explore.cuts import Cuts
-from dtlib.explore.explorer import Explorer
-from dtlib.explore.fastest import Fastest
-from dtlib.explore.hand_fit import HandFit
-from dtlib.explore.headroom import Headroom
-from dtlib.explore.memory_bar import MemoryBar
-from dtlib.explore.offload_lab import OffloadLab
-from dtlib.explore.one_ratio import OneRatio
-from dtlib.explore.pipeline_lab import PipelineLab
-from dtlib.explore.placing import PlacementBoard
-from dtlib.explore.prefetcher import Prefetcher
-from dtlib.explore.revolve_player import RevolvePlayer
-from dtlib.explore.ring_steps import RingSteps
-from dtlib.explore.router_balance import RouterBalance
-from dtlib.explore.seats import SeatPlan
-from dtlib.explore.sketch import Sketch
-from dtlib.explore.stepper import Stepper
-from dtlib.explore.walls import Walls
-from dtlib.explore.worksheet import Worksheet
-from dtlib.explore.zero_stages import ZeroStages
+`kit`, what all are made of; `controls`, values and tasks; then one folder for each.
+"""
 
-__all__ = [
-    "Arrows",
-    "BiasBalance",
-    "BitsLab",
-    "Control",
-    "Cuts",
-    "Explorer",
-    "Fastest",
-    "HandFit",
-    "Headroom",
-    "MemoryBar",
-    "OffloadLab",
-    "OneRatio",
-    "PipelineLab",
-    "PlacementBoard",
-    "Prefetcher",
-    "RevolvePlayer",
-    "RingSteps",
-    "RouterBalance",
-    "SeatPlan",
-    "Sketch",
-    "Stepper",
-    "Task",
-    "Walls",
-    "Worksheet",
-    "ZeroStages",
-    "answer",
-    "bet",
-    "between",
-]
+from typing import TYPE_CHECKING
+
+from dtlib.lazy import face
+
+# fmt: off
+if TYPE_CHECKING:
+    from dtlib.explore.controls import Control, Task, between
+    from dtlib.explore.bets import answer, bet
+    from dtlib.explore.explorer import Explorer
+    from dtlib.explore.worksheet import Worksheet
+    from dtlib.explore.sketch import Sketch
+    from dtlib.explore.walls import Walls
+    from dtlib.explore.headroom import Headroom
+    from dtlib.explore.prefetcher import Prefetcher
+    from dtlib.explore.one_ratio import OneRatio
+    from dtlib.explore.hand_fit import HandFit
+    from dtlib.explore.placing import PlacementBoard
+    from dtlib.explore.stepper import Stepper
+    from dtlib.explore.arrows import Arrows
+    from dtlib.explore.fastest import Fastest
+    from dtlib.explore.bits_lab import BitsLab
+    from dtlib.explore.cuts import Cuts
+    from dtlib.explore.pipeline_lab import PipelineLab
+    from dtlib.explore.ring_steps import RingSteps
+    from dtlib.explore.seats import SeatPlan
+    from dtlib.explore.router_balance.router_balance import RouterBalance
+    from dtlib.explore.bias_balance.bias_balance import BiasBalance
+    from dtlib.explore.memory_bar import MemoryBar
+    from dtlib.explore.zero_stages import ZeroStages
+    from dtlib.explore.revolve_player.revolve_player import RevolvePlayer
+    from dtlib.explore.offload_lab.offload_lab import OffloadLab
+# fmt: on
+
+__getattr__, __dir__, __all__ = face(__name__)

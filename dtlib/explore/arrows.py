@@ -5,7 +5,7 @@ import operator
 
 from dtlib.collectives.primitives import PRIMITIVES, at_owners, at_root, everywhere
 from dtlib.explore.controls import Task
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 
 PLACES = {"rank 0": at_root, "the owners": at_owners, "everyone": everywhere}

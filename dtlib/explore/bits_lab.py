@@ -3,7 +3,7 @@
 import math
 
 from dtlib.explore.controls import Task, between, slider_over
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.parallelism.data.cost import summation_error_bound
 from dtlib.parallelism.data.rounding import (

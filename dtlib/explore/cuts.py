@@ -3,7 +3,7 @@
 import html
 
 from dtlib.explore.controls import Task
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.units import format_quantity
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dtlib.explore.controls import Control, Task, control
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.mathml import mathml, plain
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.formula import Formula
@@ -273,11 +274,6 @@ def caption(spec: dict, setting: Setting) -> str:
     ]
     state = f" Drawn for {', '.join(values)}." if values else ""
     return f"\n<figcaption>{html.escape(as_sentence(spec['title']) + state)}</figcaption>"
-
-
-def as_sentence(title: str) -> str:
-    """The title with a full stop, unless it ends a sentence already."""
-    return title if title.endswith(("?", "!", ".")) else f"{title}."
 
 
 def identifier(label: str) -> str:

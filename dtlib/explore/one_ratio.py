@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping, Sequence
 
 from dtlib.explore.controls import Control, Task, between, slider_over
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.units import format_quantity
 from dtlib.foundations.roofline.one_ratio import HIDING, link_bandwidths, link_ratios

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 
 from dtlib.explore.controls import Task, slider_over
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.parallelism.pipeline import PipelineSchedule, simulate
 

@@ -5,10 +5,10 @@ import math
 from collections.abc import Sequence
 
 from dtlib.explore.controls import Task, slider_over
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.units import format_quantity
-from dtlib.machines.axis_order import Axis, Level, Placement, placements
+from dtlib.machines.axis_order import Axis, AxisOrder, Level, axis_orders
 from dtlib.machines.traffic import boundary_time
 
 MOST_AXES = 4
@@ -87,8 +87,8 @@ class PlacementBoard(Widget):
         levels = self.levels(**setting)
         named = {axis.name: axis for axis in self._axes}
         axes = [named[name] for name in order or named]
-        total = Placement(levels, axes).time
-        times = [place.time for place in placements(levels, axes)]
+        total = AxisOrder(levels, axes).time
+        times = [place.time for place in axis_orders(levels, axes)]
         faster = sum(time < total * (1 - 1e-9) for time in times)
         return setting | {"total": total, "faster": faster}
 
@@ -101,7 +101,7 @@ class PlacementBoard(Widget):
         from dtlib.style import INK, PALETTE, figure, inline_svg, label_curve, quantity_axis
 
         levels = self.levels(**self._start)
-        place = Placement(levels, self._axes)
+        place = AxisOrder(levels, self._axes)
         fig, (top, bottom) = figure(height=3.4, rows=2)
         for axis, color in zip(self._axes, PALETTE.values(), strict=False):
             start = place.stride(axis.name)
@@ -129,6 +129,6 @@ class PlacementBoard(Widget):
             f"\n<figcaption>{html.escape(as_sentence(self.spec['title']))}</figcaption>"
         )
 
-    def _alt(self, place: Placement) -> str:
+    def _alt(self, place: AxisOrder) -> str:
         times = [f"{a.name} {format_quantity(place.axis_time(a.name), 's', 3)}" for a in place.axes]
         return f"From the inside: {place.order}. Communication in a step: {', '.join(times)}."

@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 
 from dtlib.explore.controls import Task
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.mathml import mathml, plain
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.notation import NOTATION

@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 
 from dtlib.explore.controls import Task, slider_over
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.parallelism.sequence.layouts import (
     causal_work,

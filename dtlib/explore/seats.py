@@ -9,7 +9,7 @@ import numpy as np
 from dtlib.collectives.nodes import Nodes
 from dtlib.collectives.schedule import Schedule
 from dtlib.explore.controls import Task, slider_over
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.units import format_quantity
 

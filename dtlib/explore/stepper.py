@@ -12,7 +12,7 @@ from dtlib.collectives.cost import bounds
 from dtlib.collectives.cost.ring_and_tree import round_times
 from dtlib.collectives.schedule import Schedule
 from dtlib.explore.controls import Task
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.units import format_quantity
 

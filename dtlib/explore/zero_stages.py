@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from dtlib.explore.controls import Task, slider_over
-from dtlib.explore.explorer import as_sentence
+from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.units import format_quantity
 from dtlib.memory.zero.steps import NONE, OWN, PART, PART_AND_OWN, STALE, SUM, WHOLE, ZeroStep

@@ -50,7 +50,7 @@ def page(*outputs, theme: str = "light") -> str:
         css=_read("custom.css"),
         cells="\n".join(cells),
         state=json.dumps({"state": states}, sort_keys=True).replace("</", "<\\/"),
-        host=_read("anywidget-static.js"),
+        host=host(),
         numbers=_read("numbers.js"),
         wide=_read("wide.js"),
     )
@@ -70,6 +70,11 @@ def opened(browser, folder: Path, *outputs, theme: str = "light", **options):
     yield tab
     context.close()
     assert faults == []
+
+
+def host() -> str:
+    """The script that shows stored widgets."""
+    return _read("anywidget-static.js")
 
 
 def _read(name: str) -> str:

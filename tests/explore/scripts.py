@@ -5,11 +5,11 @@ from pathlib import Path
 
 import quickjs
 
-FOLDER = Path(__file__).resolve().parents[2] / "dtlib" / "explore" / "js"
+FOLDER = Path(__file__).resolve().parents[2] / "dtlib" / "explore"
 
 
 class Scripts:
-    """The pure scripts of these names, whose functions are called with plain values."""
+    """Pure scripts, as "folder/name.js", whose functions are called with plain values."""
 
     def __init__(self, *names: str):
         self.context = quickjs.Context()

@@ -29,7 +29,7 @@ def matrix(primitive, P, chunk):
 
 @pytest.fixture(scope="module")
 def model():
-    return Scripts("arrows_model.js")
+    return Scripts("js/arrows_model.js")
 
 
 @pytest.mark.parametrize(("first", "then"), list(itertools.product(ARROWS, repeat=2)))

@@ -28,7 +28,7 @@ def lab(**options) -> BitsLab:
 
 @pytest.fixture(scope="module")
 def model():
-    return Scripts("bits_model.js")
+    return Scripts("js/bits_model.js")
 
 
 @pytest.mark.parametrize("kind", BITS)

@@ -33,7 +33,7 @@ ALL_REDUCES = [
 
 @pytest.fixture(scope="module")
 def js():
-    return Scripts("dataflow.js")
+    return Scripts("js/dataflow.js")
 
 
 def exported(schedule, collective="all-reduce") -> dict:

@@ -20,7 +20,7 @@ def bar():
 
 @pytest.fixture(scope="module")
 def model(bar):
-    scripts = Scripts("quantities.js", "sheet.js", "memory_bar_model.js")
+    scripts = Scripts("kit/quantities.js", "js/sheet.js", "js/memory_bar_model.js")
     scripts.context.eval(f"const spec = {json.dumps(bar.spec)}; const bar = memoryModel(spec)")
     return scripts
 
@@ -111,10 +111,10 @@ def test_every_refused_number_of_ranks_is_known(model):
 
 
 def test_sabotage_a_page_that_forgets_the_last_stage_is_noticed(bar):
-    source = (FOLDER / "memory_bar_model.js").read_text(encoding="utf-8")
+    source = (FOLDER / "js" / "memory_bar_model.js").read_text(encoding="utf-8")
     line = 'drop(place < q.pp - 1, "logits");'
     assert line in source
-    forgetful = Scripts("quantities.js", "sheet.js")
+    forgetful = Scripts("kit/quantities.js", "js/sheet.js")
     forgetful.context.eval(source.replace(line, ""))
     forgetful.context.eval(f"const spec = {json.dumps(bar.spec)}; const bar = memoryModel(spec)")
     q = bar.spec["start"] | {"pp": 4}

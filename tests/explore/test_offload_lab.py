@@ -4,11 +4,10 @@ from fractions import Fraction
 from itertools import accumulate, product
 
 import pytest
-from page import opened
 from scripts import Scripts
 
 from dtlib.explore import OffloadLab, Task
-from dtlib.explore.offload_lab import (
+from dtlib.explore.offload_lab.offload_lab import (
     BUFFERS,
     COMPUTING,
     JITTERS,
@@ -16,23 +15,15 @@ from dtlib.explore.offload_lab import (
     RATIOS,
     SHOWN,
     WINDOW,
-    run_of,
     transfers,
 )
-from dtlib.foundations import format_quantity
 from dtlib.memory import simulate_offload, streamed_layer_time
 
-TASK = Task(
-    "Without jitter, make the third buffer worth a quarter.",
-    "jitter == 0 and buffers == 3 and gain >= 1.25",
-    {"ratio": 0.8, "latency": 100},
-    "found",
-)
 STATES = list(product(BUFFERS, RATIOS, JITTERS, LATENCIES))
 
 
 def widget(**options):
-    return OffloadLab(title="Buffers", **{"task": TASK} | options)
+    return OffloadLab(title="Buffers", **options)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +36,7 @@ def state_of(buffers, ratio, jitter, latency):
 
 
 def test_every_stored_run_is_the_library_s_and_the_script_unpacks_it(lab):
-    scripts = Scripts("offload_run.js")
+    scripts = Scripts("offload_lab/model.js")
     spec = lab.spec
     for state in STATES[::7]:
         b, r, j, latency = (
@@ -109,15 +100,6 @@ def test_jitter_moves_single_transfers_and_not_their_mean():
         assert len(set(times)) == (2 if jitter else 1)
 
 
-def test_the_widget_is_the_same_on_every_build_and_has_a_figure_for_print(lab):
-    assert lab.spec == widget().spec and lab.static().html == widget().static().html
-    assert lab._esm.count("export default {") == 1 and "import " not in lab._esm
-    assert lab.static().html.startswith('<figure class="dt-figure dt-static">')
-    assert "80 ms" in lab.static().html
-    ten = run_of(10, **state_of(3, 1.6, 0, 0))
-    assert len(ten.stop) == 10
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -132,50 +114,3 @@ def test_the_widget_is_the_same_on_every_build_and_has_a_figure_for_print(lab):
 def test_the_widget_names_what_is_wrong(options, said):
     with pytest.raises(ValueError, match=said):
         widget(**options)
-
-
-@pytest.fixture
-def tab(browser, tmp_path, request, lab):
-    theme = getattr(request, "param", "light")
-    options = {"viewport": {"width": 390, "height": 900}, "has_touch": True}
-    with opened(browser, tmp_path, lab, theme=theme, **options) as tab:
-        yield tab
-
-
-def test_in_the_browser_keys_move_it_to_the_library_s_times(tab, lab):
-    takes = tab.locator(".dt-takes")
-
-    def shown(**state):
-        time = lab.time(**state_of(3, 1.6, 0, 0) | state)
-        return format_quantity(time / 1e3, "s", 3)
-
-    assert shown() in takes.text_content()
-    buffers, ratio, jitter, latency = (
-        tab.locator(".dt-controls .dt-range").nth(i) for i in range(4)
-    )
-    buffers.press("End")
-    assert shown(buffers=8) in takes.text_content()
-    assert tab.locator(".dt-task.is-met").count() == 0
-    buffers.press("ArrowLeft")
-    jitter.press("End")
-    assert shown(buffers=7, jitter=1) in takes.text_content()
-    tab.locator(".dt-reset").click()
-    assert shown() in takes.text_content()
-    for _ in range(3):
-        ratio.press("ArrowLeft")
-    for _ in range(2):
-        latency.press("ArrowRight")
-    assert shown(ratio=0.8, latency=100) in takes.text_content()
-    assert tab.locator(".dt-task.is-met").count() == 1
-
-
-@pytest.mark.parametrize("tab", ["light", "dark"], indirect=True)
-def test_nothing_shuts_a_reader_out_and_a_phone_shows_it_all(tab):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(tab).response["violations"]
-    assert [(fault["id"], fault["nodes"][0]["target"]) for fault in found] == []
-    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-    boxes = tab.locator("label:visible, button:visible").evaluate_all(
-        "all => all.map(x => x.getBoundingClientRect().height)"
-    )
-    assert min(boxes) >= 40

@@ -43,7 +43,7 @@ def lab(**options) -> PipelineLab:
 
 @pytest.fixture(scope="module")
 def model():
-    return Scripts("pipeline_run.js")
+    return Scripts("js/pipeline_run.js")
 
 
 @pytest.mark.parametrize("label", SCHEDULES)

@@ -8,7 +8,7 @@ from page import opened
 from scripts import Scripts
 
 from dtlib.explore import PlacementBoard, Task
-from dtlib.foundations import Axis, Placement, boundary_time, catalog, format_quantity, placements
+from dtlib.foundations import Axis, AxisOrder, axis_orders, boundary_time, catalog, format_quantity
 
 AXES = (Axis("data", 8, 3.8e9), Axis("pipeline", 4, 4.3e9), Axis("tensor", 16, 150e9))
 LINKS = {"link": catalog["nvlink4"].beta, "port": catalog["ib-ndr400"].beta}
@@ -28,7 +28,7 @@ STATES = [
 
 @pytest.fixture(scope="module")
 def model():
-    scripts = Scripts("placing_model.js")
+    scripts = Scripts("js/placing_model.js")
     names = "traffic, members, container, uplink"
     scripts.context.eval(f"globalThis.time = ({names}) => {boundary_time.js()}")
     return scripts
@@ -46,7 +46,7 @@ def test_the_page_computes_every_order_as_the_library_does(model, state):
     ]
     for order in itertools.permutations(range(3)):
         places = model("placed(axes, order, sent, time)", axes=axes, order=order, sent=sent)
-        here = Placement(levels, [AXES[i] for i in order])
+        here = AxisOrder(levels, [AXES[i] for i in order])
         for place in places:
             name = place["name"]
             assert place["stride"] == here.stride(name)
@@ -127,8 +127,8 @@ def says(tab, total):
 def test_keys_put_the_axes_in_order_and_the_task_notices(tab):
     tab.locator(".dt-reset").click()
     shown = board()
-    every = placements(shown.levels(8, 64, 1, 7), AXES)
-    says(tab, Placement(shown.levels(8, 64, 1, 7), AXES).time)
+    every = axis_orders(shown.levels(8, 64, 1, 7), AXES)
+    says(tab, AxisOrder(shown.levels(8, 64, 1, 7), AXES).time)
     piece(tab, "tensor").focus()
     tab.keyboard.press("Home")
     tab.keyboard.press("ArrowRight")
@@ -151,12 +151,12 @@ def test_a_wall_and_a_block_can_be_dragged(tab):
     tab.mouse.move(at + 2 * doubling, box["y"] + 64, steps=6)
     tab.mouse.up()
     shown = board()
-    says(tab, Placement(shown.levels(32, 64, 1, 7), AXES).time)
+    says(tab, AxisOrder(shown.levels(32, 64, 1, 7), AXES).time)
     assert piece(tab, "GPUs in a node").get_attribute("aria-valuetext") == "32 GPUs"
     tab.mouse.move(box["x"] + 12 + 8 * doubling, box["y"] + 110)
     tab.mouse.down()
     tab.mouse.move(box["x"] + 20, box["y"] + 110, steps=12)
     tab.mouse.up()
-    says(tab, Placement(shown.levels(32, 64, 1, 7), (AXES[2], *AXES[:2])).time)
+    says(tab, AxisOrder(shown.levels(32, 64, 1, 7), (AXES[2], *AXES[:2])).time)
     tab.locator(".dt-reset").click()
-    says(tab, Placement(shown.levels(8, 64, 1, 7), AXES).time)
+    says(tab, AxisOrder(shown.levels(8, 64, 1, 7), AXES).time)

@@ -23,7 +23,7 @@ def widget(**options):
 
 @pytest.fixture(scope="module")
 def scripts():
-    return Scripts("prefetch_run.js")
+    return Scripts("js/prefetch_run.js")
 
 
 @pytest.mark.parametrize("in_order", [True, False])

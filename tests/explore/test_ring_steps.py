@@ -21,7 +21,7 @@ TASK = Task(
 
 @pytest.fixture(scope="module")
 def model():
-    return Scripts("ring_steps_model.js")
+    return Scripts("js/ring_steps_model.js")
 
 
 def steps(**options) -> RingSteps:

@@ -50,7 +50,7 @@ def plan(**options) -> SeatPlan:
 
 @pytest.fixture(scope="module")
 def model():
-    return Scripts("seats_model.js")
+    return Scripts("js/seats_model.js")
 
 
 ORDERS = [

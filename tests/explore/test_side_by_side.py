@@ -2,12 +2,15 @@
 
 import io
 import re
+from functools import partial
 
 import matplotlib.image
 import numpy as np
 import pytest
+from every_widget import EVERY, made, name
 from page import opened
 
+from dtlib import explore
 from dtlib.collectives import (
     Switch,
     ring_all_reduce,
@@ -46,6 +49,7 @@ KINDS = {
         title="Map",
     ),
     "memory bar": MemoryBar,
+    **{name(kind): partial(made, kind) for kind in EVERY},
 }
 
 # Of every element of a widget, where it stands in it and what it looks like.
@@ -57,7 +61,9 @@ LOOKS = r"""(root) => {
     const look = getComputedStyle(node);
     return [
       node.tagName + "." + node.getAttribute("class"),
-      box.width || box.height
+      node.parentNode.closest(".dt-drawing")
+        ? "drawn" // where a mark is, it says itself
+        : box.width || box.height
         ? [box.x - from.x, box.y - from.y, box.width, box.height].map(round).join(" ")
         : "hidden",
       ...["display", "color", "fill", "stroke", "cursor", "borderBottomWidth", "fontSize"].map(
@@ -70,9 +76,13 @@ LOOKS = r"""(root) => {
 
 def let_loose(widget: Widget) -> Widget:
     """The widget with a style sheet that reaches every other one on the page, as sheets do."""
-    widget._css, count = re.subn(r":is\(\.dt-kind-\w+, ", ":is(main, ", widget._css)
+    widget._css, count = re.subn(r":is\(\.dt-kind-\w+, |(?m:^)\.dt-kit(?= \{)", _loose, widget._css)
     assert count == 1
     return widget
+
+
+def _loose(match) -> str:
+    return "main" if match[0] == ".dt-kit" else ":is(main, "
 
 
 def looks(browser, folder, names, prepared=lambda widget: widget) -> dict[str, list[str]]:
@@ -96,8 +106,8 @@ def alone(browser, tmp_path_factory):
 def test_a_widget_looks_beside_others_as_it_does_alone(browser, tmp_path, alone, order):
     KINDS["bet"]()
     beside = looks(browser, tmp_path, list(KINDS)[::order])
-    for name, found in alone.items():
-        assert beside[name] == found, name
+    for one, found in alone.items():
+        assert beside[one] == found, one
 
 
 def test_sabotage_sheets_that_reach_further_make_others_look_wrong(browser, tmp_path, alone):
@@ -112,10 +122,10 @@ def test_sabotage_sheets_that_reach_further_make_others_look_wrong(browser, tmp_
 
 def faults(browser, folder, prepared=lambda widget: widget) -> dict[str, float]:
     """How far thumbs are from their ticks, and how many rows the stepper's buttons take."""
-    names = ["stepper", "bet", "explorer", "memory bar"]
+    names = ["stepper", "bet", "explorer", "memory bar", *map(name, EVERY)]
     widgets = [prepared(KINDS[name]()) for name in names]
     with opened(browser, folder, *widgets, viewport={"width": 1100, "height": 900}) as tab:
-        tops = tab.locator(".dt-transport .dt-button").evaluate_all(
+        tops = tab.locator(".dt-kind-stepper .dt-transport .dt-button").evaluate_all(
             "all => all.map((x) => Math.round(x.getBoundingClientRect().top))"
         )
         ticks = tab.locator(".dt-bet-scale g:not(.dt-bet-mark)").all()
@@ -166,8 +176,9 @@ def test_every_kind_begins_where_its_sheet_and_its_keys_are_looked_after():
         own = [cls] if isinstance(cls.__dict__.get("_esm"), str) else []
         return own + [kind for sub in cls.__subclasses__() for kind in kinds(sub)]
 
+    assert all(hasattr(explore, one) for one in explore.__all__)  # and so each is imported
     found = kinds(Widget)
-    assert len(found) >= 25
+    assert len(found) + len(EVERY) >= 25
     for kind in found:
         name = f"dt-kind-{kind.__name__.lower()}"
         assert kind._esm.endswith(f'export default {{ render: within("{name}", render) }};')

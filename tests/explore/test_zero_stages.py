@@ -18,7 +18,7 @@ TASK = Task(
 
 @pytest.fixture(scope="module")
 def model():
-    return Scripts("zero_stages_model.js")
+    return Scripts("js/zero_stages_model.js")
 
 
 @pytest.mark.parametrize("stage", range(4))

@@ -1,14 +1,12 @@
 """OffloadLab: layers that come over a link, and what one buffer more is worth."""
 
-import html
 import random
 from functools import cache
 from itertools import product
 
-from dtlib.explore.controls import Task, slider_over
-from dtlib.explore.explorer import as_sentence
-from dtlib.explore.widget import Widget, script
-from dtlib.formulas.units import format_quantity
+from dtlib.explore.controls import Task
+from dtlib.explore.kit.controls import slider
+from dtlib.explore.kit.widget import Widget
 
 COMPUTING = 50  # ms, of every layer
 BUFFERS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -33,73 +31,31 @@ class OffloadLab(Widget):
     choices, and for a task that is met at the start or not met by its solution.
     """
 
-    _esm = script("quantities.js", "page.js", "offload_run.js", "offload.js")
-    _css = script("widget.css", "plot.css", "offload.css")
-
     def __init__(self, *, title: str, buffers: int = 3, ratio: float = 1.6, jitter: float = 0,
                  latency: int = 0, task: Task | None = None):  # fmt: skip
-        start = {"buffers": buffers, "ratio": ratio, "jitter": jitter, "latency": latency}
-        for name, values in _CHOICES.items():
-            if start[name] not in values:
-                allowed = ", ".join(map(str, values))
-                raise ValueError(f"{name}: {start[name]!r}, but must be one of {allowed}")
-        words = {
-            "buffers": ("buffers", ""),
-            "ratio": ("transfer over arithmetic", "×"),
-            "jitter": ("jitter of the transfers", "%"),
-            "latency": ("latency", "s"),
-        }
-        shown = {"latency": 1e-3}
-        spec = {
-            "title": title,
-            "computing": COMPUTING,
-            "window": WINDOW,
-            "start": {name: _CHOICES[name].index(value) for name, value in start.items()},
-            "fetches": [[transfers(r, j)[:SHOWN] for j in JITTERS] for r in RATIOS],
-            "runs": _runs(),
-            "controls": [
-                slider_over(
-                    name,
-                    *words[name],
-                    [value * shown.get(name, 1) for value in values],
-                    start[name] * shown.get(name, 1),
-                )
-                for name, values in _CHOICES.items()
+        super().__init__(
+            title=title,
+            controls=[
+                slider("buffers", "buffers", BUFFERS, buffers),
+                slider("ratio", "transfer over arithmetic", RATIOS, ratio, unit="×"),
+                slider("jitter", "jitter of the transfers", JITTERS, jitter, unit="%"),
+                slider("latency", "latency", LATENCIES, latency, unit="s", size=1e-3),
             ],
-            "values": {name: list(values) for name, values in _CHOICES.items()},
-            "task": self._task(task, start),
-        }
-        super().__init__(spec=spec)
+            task=task,
+            computing=COMPUTING,
+            window=WINDOW,
+            fetches=[[transfers(r, j)[:SHOWN] for j in JITTERS] for r in RATIOS],
+            runs=_runs(),
+        )
 
     def time(self, **state) -> float:
         """Milliseconds of a layer in the long run, in this state."""
         return _table()[tuple(state[name] for name in _CHOICES)][0]
 
-    def _task(self, task: Task | None, start: dict) -> dict | None:
-        if task is None:
-            return None
-
-        def names(**values) -> dict:
-            state = start | values
-            now = self.time(**state)
-            fewer = self.time(**state | {"buffers": max(1, state["buffers"] - 1)})
-            return state | {"time": now, "gain": fewer / now}
-
-        return task.checked(names)
-
-    def _figure(self) -> str:
-        from dtlib.style import inline_svg
-
-        start = {name: _CHOICES[name][i] for name, i in self.spec["start"].items()}
-        took = format_quantity(self.time(**start) / 1e3, "s", 3)
-        run = run_of(10, unit=1e-3, **start)
-        drawing = inline_svg(
-            run.timeline("s").draw(),
-            alt=f"Ten layers in {start['buffers']} buffers: transfers above, arithmetic below.",
-        )
-        state = f"{start['buffers']} buffers, transfers {start['ratio']} times the arithmetic"
-        caption = f"{as_sentence(self.spec['title'])} {state}: a layer takes {took}."
-        return f"{drawing}\n<figcaption>{html.escape(caption)}</figcaption>"
+    def names(self, **state) -> dict:
+        now = self.time(**state)
+        fewer = self.time(**state | {"buffers": max(1, state["buffers"] - 1)})
+        return {"time": now, "gain": fewer / now}
 
 
 def transfers(ratio: float, jitter: float, layers: int = _LAYERS) -> list[int]:

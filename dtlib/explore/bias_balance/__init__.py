@@ -1,0 +1,1 @@
+"""A run of a balancer: `bias_balance`."""

@@ -1,0 +1,89 @@
+// Every schedule of the book, simulated or measured: rows of lanes from top to bottom, time from
+// left to right, a bar for each span, with its name where there is room for it.
+
+const OUTLINED = { "stroke-width": 1 };
+const LOOKS = {
+  forward: { fill: ink.forward },
+  backward: { fill: ink.backward },
+  weight: { fill: ink.fourth },
+  communication: { fill: ink.communication },
+  other: { fill: ink.soft },
+  // a place that fills, is full, and is full but nobody knows yet
+  filling: { ...OUTLINED, fill: ink.communication, "fill-opacity": 0.38, stroke: ink.communication },
+  full: { ...OUTLINED, fill: ink.line, stroke: ink.soft },
+  unseen: { ...OUTLINED, fill: "none", stroke: ink.communication, "stroke-dasharray": "2 3" },
+  waiting: {
+    ...OUTLINED,
+    fill: ink.backward,
+    "fill-opacity": 0.22,
+    stroke: ink.backward,
+    "stroke-dasharray": "3 2",
+  },
+};
+const namePaint = (look) =>
+  look === "communication" ? ink.onCommunication : LOOKS[look]["fill-opacity"] ? ink.text : ink.paper;
+
+// `rows` are [{ label, height, lanes = 1, gap = 8 }], where `height` is that of a lane; `spans` are
+// [{ row, lane = 0, start, stop, look, name }]. Only what lies between `from` and `to` is drawn.
+// Gives the marks, and the height below the last row.
+function gantt({ rows, spans, from = 0, to, left, right, top }) {
+  const across = scaleOf(from, to, "linear", left, right);
+  const tops = [];
+  let y = top;
+  for (const { height, lanes = 1, gap = 8 } of rows) {
+    tops.push(y);
+    y += height * lanes + gap;
+  }
+  const bars = spans
+    .filter(({ start, stop }) => stop > start && start < to && stop > from)
+    .map(({ row, lane = 0, start, stop, look, name }) => {
+      const height = rows[row].height;
+      const bar = { x: across(Math.max(start, from)), y: tops[row] + lane * height + 1 };
+      bar.width = Math.max(across(Math.min(stop, to)) - bar.x - 0.7, 0.6);
+      bar.height = height - 2;
+      const whole = start >= from && stop <= to;
+      const fits = name !== undefined && whole && bar.width > 7 * String(name).length + 8;
+      const place = { x: bar.x + bar.width / 2, y: bar.y + height / 2 + 3, ...middle };
+      return [
+        mark.rect({ ...bar, rx: 2, ...LOOKS[look] }),
+        fits ? mark.text({ ...place, "font-size": 12, fill: namePaint(look) }, name) : null,
+      ];
+    });
+  const labels = rows.map(({ label, height, lanes = 1 }, i) =>
+    mark.text({ x: left - 8, y: tops[i] + (height * lanes) / 2 + 4, ...soft, ...end }, label),
+  );
+  return { marks: [bars, labels], across, bottom: y };
+}
+
+// The kinds of spans, named above a schedule: a swatch and a word for each.
+function ganttKey(kinds, x, y) {
+  let at = x;
+  return kinds.map(([look, words]) => {
+    const place = at;
+    at += 30 + 7 * words.length;
+    return [
+      mark.rect({ x: place, y: y - 10, width: 14, height: 11, rx: 2, ...LOOKS[look] }),
+      mark.text({ x: place + 19, y, ...soft }, words),
+    ];
+  });
+}
+
+// A timeline as `Timeline` describes it, as a drawing of its own.
+function timelineFigure({ rows, spans, kinds, stop, unit, label }, width) {
+  const left = 20 + 7 * Math.max(...rows.map((row) => row.label.length));
+  const right = width - 8;
+  const top = kinds.length > 1 ? 26 : 6;
+  const { marks, across, bottom } = gantt({ rows, spans, to: stop, left, right, top });
+  const times = quantityTicks(0, stop, "linear", width / 110, unit);
+  return {
+    height: bottom + 34,
+    label,
+    marks: [
+      kinds.length > 1 ? ganttKey(kinds, left, 14) : null,
+      marks,
+      mark.line({ x1: left, x2: right, y1: bottom, y2: bottom, stroke: ink.soft }),
+      timeTicks(times, across, bottom + 16, right, (v) => formatQuantity(v, unit, 3)),
+      mark.text({ x: right, y: bottom + 32, ...end }, unit ? "time" : "time (steps)"),
+    ],
+  };
+}

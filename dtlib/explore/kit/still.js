@@ -1,0 +1,35 @@
+// A widget without a page, in its first state or with a change of it: its figures as text, what is
+// said of them, and the room that the widget will take, so that nothing moves when it comes.
+
+const STILL_WIDTH = 690;
+const PHONE_WIDTH = 320;
+
+function stillOf(parts, spec, change = {}) {
+  const state = settled(parts, spec, { ...startOf(parts, spec), ...change });
+  const seen = parts.view(spec, state);
+  const at = (width) => drawingsOf(parts, spec, state, seen, width);
+  return {
+    figures: at(STILL_WIDTH).map((figure) => writtenFigure(figure, STILL_WIDTH)),
+    said: seen.said,
+    names: { ...state, ...seen.names },
+    wide: roomOf(parts, spec, seen, at(STILL_WIDTH), STILL_WIDTH),
+    narrow: roomOf(parts, spec, seen, at(PHONE_WIDTH), PHONE_WIDTH),
+  };
+}
+
+// The height of a widget whose inside has this width, from the sizes that its style sheet sets.
+function roomOf({ hint, player }, spec, seen, figures, width) {
+  const narrow = width < 560;
+  const touch = narrow ? 44 : 34;
+  const lines = (text, size, within = width) => Math.ceil((text.length * size * 0.49) / within);
+  const head = Math.max(narrow ? 44 : 32, 22 * lines(spec.title, 17, width - 80));
+  const task = spec.task ? 24 + 22 * lines(`Try this: ${spec.task.text}`, 15, width - 52) : 0;
+  const stage = 10 + figures.reduce((sum, { height }) => sum + height, 0);
+  const heights = spec.controls.map(({ kind }) => (kind === "slider" ? 18 + touch : touch));
+  const rows = narrow ? heights : heights.filter((_, i) => i % 2 === 0);
+  const controls = 8 + rows.reduce((sum, height) => sum + height + 4, -4);
+  const transport = player ? (narrow ? 2 * touch + 16 : touch + 8) : 0;
+  const readout = 8 + (seen.rows ?? []).reduce((sum, row) => sum + (row.length > 2 ? 41 : 31), 0);
+  const words = 8 + 20.3 * lines(seen.said, 14) + (hint ? 2 + 18.9 * lines(hint, 13) : 0);
+  return Math.round(28 + head + task + stage + transport + controls + readout + words);
+}

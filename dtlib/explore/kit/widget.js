@@ -1,0 +1,124 @@
+// A widget is two functions of its state. `view(spec, state)` says what follows from it: `names` for
+// the task, `said` in a sentence, `rows` of numbers. `draw(spec, state, seen, width)` says what it
+// looks like: one or several { height, label, marks }. Both are pure, so that Python can run them:
+// for the tests, and for the figure of a page without scripts. The rest is here, once.
+//
+// More, where it is needed: `player: { name, unit, every, last(spec, state) }` plays state[name] from
+// 0 to `last`; `changed(spec, state, change)` gives what a change of the reader's entails;
+// `drag(spec, state, seen, width, { x, y, figure })` gives the change that a pointer there makes.
+
+function widget(parts) {
+  const render = (place) =>
+    within(place.model.get("spec").kind, (inside) => rendered(parts, inside))(place);
+  return { render, still: (spec, change) => stillOf(parts, spec, change) };
+}
+
+function startOf({ player }, spec) {
+  const values = spec.controls.map(({ name, values, index }) => [name, values[index]]);
+  const state = Object.fromEntries(values);
+  return player ? { [player.name]: Infinity, ...state, ...spec.start } : state;
+}
+
+// The state with its step between the first and the last.
+function settled({ player }, spec, state) {
+  if (player) state[player.name] = clamp(state[player.name], 0, player.last(spec, state));
+  return state;
+}
+
+// Which of its values a control has: the place in a table that was made for all of them.
+const placeOf = (spec, state, name) =>
+  spec.controls.find((control) => control.name === name).values.indexOf(state[name]);
+
+// Whether a task is met, by the values of its names.
+function conditionOf(js) {
+  let condition = null;
+  return (names) => {
+    condition ??= new Function(...Object.keys(names), `"use strict"; return ${js};`);
+    return Boolean(condition(...Object.values(names)));
+  };
+}
+
+const drawingsOf = ({ draw }, spec, state, seen, width) => [
+  draw(spec, state, seen, width),
+].flat();
+
+function rendered(parts, { model, el }) {
+  const spec = model.get("spec");
+  const { hint, view, drag } = parts;
+  el.classList.add("dt-kit");
+  let state = {};
+  let seen = null;
+  let width = 0;
+
+  const page = frame(el, { title: spec.title, hint, task: spec.task, reset });
+  const met = spec.task ? conditionOf(spec.task.js) : null;
+  const controls = spec.controls.map((control) =>
+    controlOf(control, (value) => set({ [control.name]: value })),
+  );
+  page.controls.append(...controls.map((control) => control.element));
+  const player = parts.player
+    ? playerOf(parts.player, (done) => update({ [parts.player.name]: done }))
+    : null;
+  if (player) page.stage.after(player.element);
+  const figures = [];
+  const unwatch = whenSized(page.stage, (now) => {
+    if (now === width) return;
+    width = now;
+    paintAll();
+  });
+
+  // What the reader does ends the playing; what the player does, not.
+  function set(change) {
+    player?.pause();
+    update({ ...change, ...parts.changed?.(spec, { ...state, ...change }, change) });
+  }
+
+  function reset() {
+    player?.pause();
+    update(startOf(parts, spec));
+  }
+
+  function update(change) {
+    state = settled(parts, spec, { ...state, ...change });
+    seen = view(spec, state);
+    spec.controls.forEach(({ name }, i) => controls[i].show(state[name]));
+    player?.show(state[parts.player.name], parts.player.last(spec, state));
+    page.task?.set(met({ ...state, ...seen.names }));
+    page.readout.replaceChildren(...rowsOf(seen.rows ?? []));
+    page.say(seen.said);
+    paintAll();
+  }
+
+  function paintAll() {
+    if (!width) return;
+    let total = 0;
+    drawingsOf(parts, spec, state, seen, width).forEach(({ height, label, marks }, i) => {
+      const svg = (figures[i] ??= newFigure(i));
+      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      svg.setAttribute("height", height);
+      svg.setAttribute("aria-label", label);
+      svg.replaceChildren(...marksOf(marks).map((one) => drawn(one, set)));
+      total += height;
+    });
+    page.stage.classList.toggle("is-low", total < innerHeight / 2);
+  }
+
+  function newFigure(i) {
+    const svg = s("svg", { class: "dt-drawing", role: "img" });
+    page.stage.append(svg);
+    if (drag)
+      onDrag(
+        svg,
+        (x, y) => set(drag(spec, state, seen, width, { x, y, figure: i }) ?? {}),
+        () => {},
+      );
+    return svg;
+  }
+
+  width = Math.round(page.stage.clientWidth); // drawn at once, where there is a page already
+  reset();
+  return () => {
+    unwatch();
+    player?.pause();
+  };
+}

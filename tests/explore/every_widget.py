@@ -1,0 +1,37 @@
+"""Every widget of the kit, with a task that can be done; shared by the tests of this room."""
+
+from dtlib.explore import BiasBalance, OffloadLab, RevolvePlayer, RouterBalance, Task
+
+EVERY = {
+    BiasBalance: {"task": Task(
+        "Bring the busiest below 1.15 by step 60.", "busiest < 1.15 and step <= 60",
+        {"gamma": 0.01, "step": 60}, "A gamma of 0.01 is quick.",
+    )},
+    RouterBalance: {"task": Task(
+        "At skew 1, drop less than 5 %.", "skew >= 1 and dropped < 0.05",
+        {"skew": 1, "capacity": 5}, "Most places are empty.",
+    )},
+    OffloadLab: {"task": Task(
+        "Without jitter, make the third buffer worth a quarter.",
+        "jitter == 0 and buffers == 3 and gain >= 1.25",
+        {"ratio": 0.8, "latency": 100}, "The lane had gaps.",
+    )},
+    RevolvePlayer: {"lengths": (4, 8, 32), "task": Task(
+        "Below three passes, with few slots.",
+        "layers == 32 and advances <= 96 and slots <= 3", {"slots": 3}, "Three slots.",
+    )},
+}  # fmt: skip
+
+
+def made(kind, **options):
+    """The widget of a kind that the tests look at."""
+    return kind(**{"title": f"A {name(kind)} to look at"} | EVERY[kind] | options)
+
+
+def name(kind) -> str:
+    return kind.__name__
+
+
+def solution(kind) -> dict:
+    """The values of controls that do its task."""
+    return dict(EVERY[kind]["task"].solution)
