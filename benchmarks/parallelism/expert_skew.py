@@ -20,7 +20,7 @@ def layer_times(shares, repetitions):
 
     from dtlib.foundations import TransformerSpec
     from dtlib.models.gpt import FeedForward
-    from dtlib.parallelism import combine, dispatch, dropless_plan
+    from dtlib.parallelism import combine, dispatch, dropless_routes
 
     group, rank, P = dist.group.WORLD, dist.get_rank(), dist.get_world_size()
     spec = TransformerSpec("expert", layers=1, hidden=HIDDEN, heads=4, vocab=16, gated=True)
@@ -31,10 +31,10 @@ def layer_times(shares, repetitions):
     def run(share):
         hot = round(share / 100 * TOKENS)
         others = torch.arange(TOKENS - hot) % (P - 1) + 1
-        plan = dropless_plan(
+        routes = dropless_routes(
             torch.cat([torch.zeros(hot, dtype=torch.int64), others])[:, None], P, group
         )
-        return combine(expert(dispatch(x, plan, group)), gate, plan, group)
+        return combine(expert(dispatch(x, routes, group)), gate, routes, group)
 
     times = {}
     with torch.no_grad():

@@ -13,7 +13,7 @@ from dtlib.lazy import face
 if TYPE_CHECKING:
     from dtlib.collectives.schedule import Round, Run, Send, Schedule
     from dtlib.collectives.primitives import (
-        Placement, at_rank, everywhere, at_root, at_owners, in_rows, in_columns, Primitive,
+        Holding, at_rank, everywhere, at_root, at_owners, in_rows, in_columns, Primitive,
         PRIMITIVES,
     )
     from dtlib.collectives.builders.algorithms import (

@@ -88,7 +88,7 @@ class ScheduleError(ValueError):
 def states(schedule: Schedule, start=everywhere) -> Iterator[np.ndarray]:
     """The contributions before the first round, and after each round: ``len(schedule) + 1`` arrays.
 
-    Arguments: ``start``, where the addends are at first: a placement (`everywhere`, `at_owners`,
+    Arguments: ``start``, where the addends are at first: a holding (`everywhere`, `at_owners`,
     `at_root`, `in_rows`, ...), or an array of the same shape. Nothing is judged: a contributor that
     is added twice has a 2 in the array.
 

@@ -1,8 +1,8 @@
 """Run a schedule: on real ranks, or all ranks in one process.
 
-Every rank follows its `Plan`: for each round, what to send, what to receive and what to add. One
-interpreter follows plans over any transport (`dtlib.collectives.transport`): `execute` runs one
-rank over torch.distributed, `emulate` all ranks over mailboxes in memory. Both do the same
+Every rank follows its `RankMessages`: for each round, what to send, what to receive and what to
+add. One interpreter follows them over any transport (`dtlib.collectives.transport`): `execute` runs
+one rank over torch.distributed, `emulate` all ranks over mailboxes in memory. Both do the same
 additions in the same order, and so give the same bits.
 """
 
@@ -34,14 +34,14 @@ class In(NamedTuple):
     landing: slice | None
 
 
-class Plan:
+class RankMessages:
     """What ``rank`` does in each round, for a buffer of ``numel`` elements.
 
     A buffer that does not divide into equal chunks is cut as evenly as possible; chunks without
     an element are not sent, and neighbouring chunks for the same rank travel in one message.
 
     >>> from dtlib.collectives import ring_reduce_scatter
-    >>> for out, into in Plan(ring_reduce_scatter(2), rank=0, numel=5).rounds:
+    >>> for out, into in RankMessages(ring_reduce_scatter(2), rank=0, numel=5).rounds:
     ...     print(out, into, sep="\\n")
     [Out(peer=1, part=slice(2, 5, None))]
     [In(peer=1, part=slice(0, 2, None), landing=slice(0, 2, None))]
@@ -67,7 +67,7 @@ class Plan:
         return self._scratch[key]
 
 
-plan_for = lru_cache(maxsize=256)(Plan)
+messages_for = lru_cache(maxsize=256)(RankMessages)
 
 
 def _messages(round: Round, rank: int, cuts: list[int]) -> tuple[list[Out], list[In]]:
@@ -106,12 +106,12 @@ class Worker:
 
     def __init__(self, schedule: Schedule, tensor, transport):
         self.flat = _flat(tensor)
-        self.plan = plan_for(schedule, transport.rank, len(self.flat))
-        self.scratch = self.plan.scratch(self.flat)
+        self.messages = messages_for(schedule, transport.rank, len(self.flat))
+        self.scratch = self.messages.scratch(self.flat)
         self.transport = transport
 
     def start(self, t: int) -> None:
-        out, into = self.plan.rounds[t]
+        out, into = self.messages.rounds[t]
         receives = [(self.scratch[m.landing] if m.landing else self.flat[m.part], m) for m in into]
         self.handles = [self.transport.irecv(buffer, m.peer) for buffer, m in receives]
         self.handles += [self.transport.isend(self.flat[m.part], m.peer) for m in out]
@@ -119,7 +119,7 @@ class Worker:
     def finish(self, t: int) -> None:
         for handle in self.handles:
             handle.wait()
-        for message in self.plan.rounds[t][1]:
+        for message in self.messages.rounds[t][1]:
             if message.landing:
                 part = self.flat[message.part]
                 part += self.scratch[message.landing]

@@ -2,8 +2,8 @@
 
 The nouns:
 
-- **Placement**: which ranks hold which chunks, a table of ranks x chunks.
-- **Primitive**: a placement before and one after. Everyone who wants a chunk afterwards shall have
+- **Holding**: which ranks hold which chunks, a table of ranks x chunks.
+- **Primitive**: a holding before and one after. Everyone who wants a chunk afterwards shall have
   the sum of what all its holders had before. One holder: the sum is a copy. Nothing else is said:
   the checks, the matrices and the adjoints all read these two tables.
 
@@ -19,7 +19,7 @@ from dtlib.collectives.schedule import Schedule
 
 
 @dataclass(frozen=True)
-class Placement:
+class Holding:
     """Which ranks hold which chunks.
 
     Arguments: ``name``; ``rule``, a function of a column of ranks, a row of chunks, P and the
@@ -53,17 +53,17 @@ class Placement:
         return self.name
 
 
-def at_rank(root: int) -> Placement:
+def at_rank(root: int) -> Holding:
     """Only rank ``root`` has anything; `at_root` is that of rank 0.
 
     >>> print(at_rank(2))
     at rank 2
     """
-    return Placement(f"at rank {root}", _ROOTED[root])
+    return Holding(f"at rank {root}", _ROOTED[root])
 
 
 class _Rooted(dict):
-    """One rule for each root, so that placements at the same root are equal."""
+    """One rule for each root, so that holdings at the same root are equal."""
 
     def __missing__(self, root: int) -> Callable:
         self[root] = lambda rank, chunk, P, chunks: rank == root
@@ -72,24 +72,22 @@ class _Rooted(dict):
 
 _ROOTED = _Rooted()
 
-everywhere = Placement("everywhere", lambda rank, chunk, P, chunks: rank >= 0)
+everywhere = Holding("everywhere", lambda rank, chunk, P, chunks: rank >= 0)
 at_root = at_rank(0)
-at_owners = Placement(
+at_owners = Holding(
     "at its owner", lambda rank, chunk, P, chunks: chunk // (chunks // P) == rank, cells=1
 )
-in_rows = Placement(
-    "in rows", lambda rank, chunk, P, chunks: chunk // (chunks // P) == rank, cells=2
-)
-in_columns = Placement(
+in_rows = Holding("in rows", lambda rank, chunk, P, chunks: chunk // (chunks // P) == rank, cells=2)
+in_columns = Holding(
     "in columns", lambda rank, chunk, P, chunks: chunk // (chunks // P**2) % P == rank, cells=2
 )
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """What a collective promises: ``before`` it chunks are at one placement, ``after`` at another.
+    """What a collective promises: ``before`` it chunks are held in one way, ``after`` in another.
 
-    Arguments: ``name``; ``before`` and ``after``, each a `Placement`. Whoever holds a chunk after
+    Arguments: ``name``; ``before`` and ``after``, each a `Holding`. Whoever holds a chunk after
     it has the sum over all who held it before.
 
     >>> print(PRIMITIVES["reduce-scatter"])
@@ -99,8 +97,8 @@ class Primitive:
     """
 
     name: str
-    before: Placement
-    after: Placement
+    before: Holding
+    after: Holding
 
     def adjoint(self) -> "Primitive":
         """The primitive with its two tables swapped, under its own name where it has one."""

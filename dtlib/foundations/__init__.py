@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         boundary_time, ring_algorithm_bandwidth, tensor_traffic_bytes, pipeline_traffic_bytes,
     )
     from dtlib.machines.axis_order import (
-        PlacementError, Level, cluster_levels, Axis, Placement, placements, best_placement,
+        AxisOrderError, Level, cluster_levels, Axis, AxisOrder, axis_orders, best_axis_order,
         check_inside, nested_read_time,
     )
     from dtlib.models.weights import Weight

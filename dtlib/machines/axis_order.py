@@ -6,7 +6,7 @@ The nouns, from small to large:
   of it go `uplink` bytes/s in one direction.
 - **Axis**: one dimension of the mesh of ranks, with the bytes that each rank passes on to its
   neighbour along it in one step.
-- **Placement**: the axes in an order, innermost first. Ranks are numbered along the first axis,
+- **AxisOrder**: the axes in an order, innermost first. Ranks are numbered along the first axis,
   then along the second, and so on; a container holds consecutive ranks.
 
 Along an axis ranks are neighbours in a chain or a ring. Where `members` of them share a container,
@@ -22,9 +22,10 @@ from operator import mul
 from dtlib.formulas.units import format_quantity
 from dtlib.machines.machine import Node
 from dtlib.machines.traffic import boundary_time
+from dtlib.mesh import Mesh
 
 
-class PlacementError(ValueError):
+class AxisOrderError(ValueError):
     """Axes that do not fit into the levels, or an axis that leaves a container it should not."""
 
 
@@ -110,15 +111,15 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Placement:
+class AxisOrder:
     """Axes in an order, innermost first, on levels that lie inside one another.
 
     Arguments: `levels`, Levels from the smallest to the largest; `axes`, Axis objects of different
-    names. Raises PlacementError when a container would hold a part of a group that others do not,
+    names. Raises AxisOrderError when a container would hold a part of a group that others do not,
     and ValueError for levels out of order or two axes of one name.
 
     >>> node = Level("node", ranks=4, uplink=100e9), Level("pod", ranks=8, uplink=50e9)
-    >>> place = Placement(node, (Axis("a", 4, 1e9), Axis("b", 4, 1e9)))
+    >>> place = AxisOrder(node, (Axis("a", 4, 1e9), Axis("b", 4, 1e9)))
     >>> place.members("a", "node"), place.members("b", "node"), place.members("b", "pod")
     (4, 1, 2)
     >>> place.axis_time("a"), place.axis_time("b")
@@ -143,7 +144,7 @@ class Placement:
         for axis in self.axes:
             stride, end = self.stride(axis.name), self.stride(axis.name) * axis.size
             if stride < level.ranks < end and (level.ranks % stride or end % level.ranks):
-                raise PlacementError(
+                raise AxisOrderError(
                     f"a {level.name} of {level.ranks} ranks cuts the axis {axis.name} of "
                     f"{axis.size} ranks, {stride} apart, into unequal parts"
                 )
@@ -151,7 +152,7 @@ class Placement:
     @property
     def ranks(self) -> int:
         """Ranks of the whole mesh."""
-        return math.prod(axis.size for axis in self.axes)
+        return self.mesh.size
 
     def axis(self, name: str) -> Axis:
         """The axis of that name. Raises KeyError, which lists the axes."""
@@ -162,11 +163,14 @@ class Placement:
         strides = accumulate((axis.size for axis in self.axes), mul, initial=1)
         return dict(zip((axis.name for axis in self.axes), strides, strict=False))[name]
 
+    @property
+    def mesh(self) -> Mesh:
+        """The ranks in this order as a mesh, which names the outermost axis first."""
+        return Mesh.of(**{axis.name: axis.size for axis in reversed(self.axes)})
+
     def group(self, name: str, rank: int = 0) -> list[int]:
         """The ranks that share an axis with `rank`, in the order of the axis."""
-        axis, stride = self.axis(name), self.stride(name)
-        first = rank - rank // stride % axis.size * stride
-        return [first + k * stride for k in range(axis.size)]
+        return self.mesh.groups_of(rank)[name]
 
     def members(self, name: str, level: str) -> int:
         """How many ranks of one group share a container of the level."""
@@ -204,7 +208,7 @@ class Placement:
         return ", ".join(axis.name for axis in self.axes)
 
     def __repr__(self) -> str:
-        return f"Placement({self.order}: {format_quantity(self.time, 's', 3)} in a step)"
+        return f"AxisOrder({self.order}: {format_quantity(self.time, 's', 3)} in a step)"
 
 
 def _named(things: Sequence, name: str):
@@ -214,51 +218,51 @@ def _named(things: Sequence, name: str):
     raise KeyError(f"no {name!r}; there are {', '.join(thing.name for thing in things)}")
 
 
-def placements(levels: Sequence[Level], axes: Sequence[Axis]) -> list[Placement]:
+def axis_orders(levels: Sequence[Level], axes: Sequence[Axis]) -> list[AxisOrder]:
     """Every order of the axes that fits into the levels, fastest first.
 
-    Raises PlacementError, that of the given order, when none fits.
+    Raises AxisOrderError, that of the given order, when none fits.
 
     >>> levels = Level("GPU", 1, 450e9), Level("node", 8, 400e9)
     >>> axes = Axis("pipeline", 8, 4e9), Axis("tensor", 8, 150e9)
-    >>> [place.order for place in placements(levels, axes)]
+    >>> [place.order for place in axis_orders(levels, axes)]
     ['tensor, pipeline', 'pipeline, tensor']
     """
     fitting = []
     for order in permutations(axes):
         try:
-            fitting.append(Placement(levels, order))
-        except PlacementError:
+            fitting.append(AxisOrder(levels, order))
+        except AxisOrderError:
             continue
     if not fitting:
-        Placement(levels, axes)
+        AxisOrder(levels, axes)
     return sorted(fitting, key=lambda place: place.time)
 
 
-def best_placement(levels: Sequence[Level], axes: Sequence[Axis]) -> Placement:
+def best_axis_order(levels: Sequence[Level], axes: Sequence[Axis]) -> AxisOrder:
     """The order of the axes that communicates least: all of them are tried."""
-    return placements(levels, axes)[0]
+    return axis_orders(levels, axes)[0]
 
 
-def check_inside(placement: Placement, axis: str, level: str) -> None:
+def check_inside(order: AxisOrder, axis: str, level: str) -> None:
     """Pass when no group along the axis leaves its container of the level.
 
-    Raises PlacementError, which names the first ranks of one group that lie apart.
+    Raises AxisOrderError, which names the first ranks of one group that lie apart.
 
     >>> levels = Level("GPU", 1, 450e9), Level("node", 8, 400e9)
     >>> axes = Axis("data", 2, 4e9), Axis("tensor", 8, 150e9)
-    >>> check_inside(Placement(levels, axes), "tensor", "node")
+    >>> check_inside(AxisOrder(levels, axes), "tensor", "node")
     Traceback (most recent call last):
     ...
-    dtlib.machines.axis_order.PlacementError: axis tensor leaves the node: of its 8 ranks 0, 2, \
+    dtlib.machines.axis_order.AxisOrderError: axis tensor leaves the node: of its 8 ranks 0, 2, \
 4, 6, 8, ... only 4 share one
     """
-    if not placement.crosses(axis, level):
+    if not order.crosses(axis, level):
         return
-    group, members = placement.group(axis), placement.members(axis, level)
+    group, members = order.group(axis), order.members(axis, level)
     shown = ", ".join(map(str, group[:5])) + (", ..." if len(group) > 5 else "")
     inside = "no two" if members == 1 else f"only {members}"
-    raise PlacementError(
+    raise AxisOrderError(
         f"axis {axis} leaves the {level}: of its {len(group)} ranks {shown} {inside} share one"
     )
 

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     )
     from dtlib.memory.zero.hybrid import full_port_bytes, hybrid_port_bytes
     from dtlib.memory.recompute.schedule import (
-        RecomputeError, Action, RecomputeSchedule, check_recompute, keep_all, uniform, revolve,
-        revolve_reach, revolve_advances, fewest_advances,
+        RecomputeError, RecomputeAction, RecomputeSchedule, check_recompute, keep_all, uniform,
+        revolve, revolve_reach, revolve_advances, fewest_advances,
     )
     from dtlib.memory.recompute.simulation import LayerCost, Chain, simulate_recompute
-    from dtlib.memory.recompute.planner import Plan, best_schedule, pareto_front
+    from dtlib.memory.recompute.planner import PricedSchedule, best_schedule, pareto_front
     from dtlib.memory.recompute.cost import (
         segment_peak_bytes, best_segment_length, stage_segment_bytes, one_slot_advances,
         selective_work_share, full_work_share, score_bytes_share,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         pipeline_send_time, sharded_exchange_time, exposed_time, last_backward_time,
         zero_exchange_time, replica_count, replica_bandwidth,
     )
-    from dtlib.parallelism.operators.groups import axis_groups, groups_of, make_groups, group_within
+    from dtlib.parallelism.operators.groups import group_within
     from dtlib.parallelism.operators.adjoint import (
         copy_to_ranks, sum_over_ranks, all_reduce, all_gather, reduce_scatter, all_to_all, shift,
         own_slice, gather_slices,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         Routing, route, Router, expert_choice, balance_loss, z_loss, BiasBalancer,
     )
     from dtlib.parallelism.expert.layer import (
-        Plan, dropless_plan, capacity_plan, dispatch, combine, MoELayer, expert_parallel,
+        Routes, dropless_routes, capacity_routes, dispatch, combine, MoELayer, expert_parallel,
         sum_gradients,
     )
     from dtlib.parallelism.expert.load import (

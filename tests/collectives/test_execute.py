@@ -30,7 +30,7 @@ from dtlib.collectives import (
     execute,
     ring_all_reduce,
 )
-from dtlib.collectives.on_ranks import Worker, plan_for
+from dtlib.collectives.on_ranks import Worker, messages_for
 from dtlib.collectives.transport import Mailboxes
 from dtlib.runtime import launch
 from dtlib.timeline import Timeline
@@ -302,14 +302,14 @@ def test_emulation_leaves_the_addends_alone():
 
 def test_neighbouring_chunks_for_the_same_rank_travel_in_one_message():
     both = [Send(0, 1, chunk, True) for chunk in (1, 0, 3)]
-    out, _ = plan_for(Schedule(2, 4, [both]), rank=0, numel=8).rounds[0]
+    out, _ = messages_for(Schedule(2, 4, [both]), rank=0, numel=8).rounds[0]
     assert [message.part for message in out] == [slice(0, 4), slice(6, 8)]
 
 
 def test_a_plan_is_made_once():
-    first = plan_for(c.ring_all_reduce(4), 1, 100)
-    assert plan_for(c.ring_all_reduce(4), 1, 100) is first
-    assert plan_for(c.ring_all_reduce(4), 2, 100) is not first
+    first = messages_for(c.ring_all_reduce(4), 1, 100)
+    assert messages_for(c.ring_all_reduce(4), 1, 100) is first
+    assert messages_for(c.ring_all_reduce(4), 2, 100) is not first
 
 
 def test_a_tensor_that_needs_its_gradient_is_reduced_in_place():
@@ -348,7 +348,7 @@ def test_the_emulation_sends_what_the_schedule_counts(build):
     counted = []
     for rank in range(P):
         counting = Counting(mailboxes.of(rank))
-        for out, _ in plan_for(schedule, rank, numel).rounds:
+        for out, _ in messages_for(schedule, rank, numel).rounds:
             for message in out:
                 counting.isend(np.zeros(numel)[message.part], message.peer)
         counted.append(counting.sent_bytes)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dtlib import collectives as c
 from dtlib.collectives import Round, Schedule, Send, Switch
 from dtlib.collectives.nodes import Nodes, Port, Wire, round_robin
-from dtlib.foundations import Axis, Cluster, Level, Placement, catalog
+from dtlib.foundations import Axis, AxisOrder, Cluster, Level, catalog
 
 INSIDE = Wire(Fraction(1, 11), Fraction(29, 3))
 NIC = Wire(Fraction(1, 7), Fraction(13, 3))  # so that nothing cancels
@@ -327,7 +327,7 @@ def test_a_ring_loads_the_wall_of_a_node_as_a_placement_says(members):
     size = 16 // (G // members)
     inner = c.ring_all_reduce(size)
     traffic = inner.sent_bytes(n)[0]
-    place = Placement([Level("node", G, 1)], (*others, Axis("ring", size, traffic)))
+    place = AxisOrder([Level("node", G, 1)], (*others, Axis("ring", size, traffic)))
     total = [0] * nodes
     for group in {tuple(place.group("ring", rank)) for rank in range(16)}:
         ranks = np.array(group)

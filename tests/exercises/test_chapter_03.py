@@ -8,7 +8,7 @@ from exercise_cases import Case, EveryExercise
 
 from dtlib.exercises import NotYet, check
 from dtlib.exercises.chapter_03 import _machines, _seconds
-from dtlib.foundations import Axis, Level, Placement, best_placement
+from dtlib.foundations import Axis, AxisOrder, Level, best_axis_order
 
 GB, TB = 10**9, 10**12
 
@@ -250,9 +250,9 @@ def test_the_grader_and_the_library_time_every_order_alike():
         named = [Axis(*axis) for axis in axes]
         walls = [Level(str(i), *level) for i, level in enumerate(levels)]
         for order, axis in zip(permutations(axes), permutations(named), strict=True):
-            assert _seconds(order, levels) == pytest.approx(Placement(walls, axis).time)
+            assert _seconds(order, levels) == pytest.approx(AxisOrder(walls, axis).time)
         best = min(_seconds(order, levels) for order in permutations(axes))
-        assert best_placement(walls, named).time == pytest.approx(best)
+        assert best_axis_order(walls, named).time == pytest.approx(best)
 
 
 def test_sorting_by_bytes_fails_on_some_of_the_machines_and_not_on_all():

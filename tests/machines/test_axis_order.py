@@ -1,4 +1,4 @@
-"""Placements: what crosses a boundary is counted, and the theorem is tried on every order."""
+"""Orders of axes: what crosses a boundary is counted, and the theorem is tried on every order."""
 
 import random
 from fractions import Fraction
@@ -14,14 +14,14 @@ from dtlib.foundations import GB, MB, catalog, half_performance_bytes, us
 from dtlib.foundations.roofline.intensity import data_parallel_bytes
 from dtlib.machines.axis_order import (
     Axis,
+    AxisOrder,
+    AxisOrderError,
     Level,
-    Placement,
-    PlacementError,
-    best_placement,
+    axis_orders,
+    best_axis_order,
     check_inside,
     cluster_levels,
     nested_read_time,
-    placements,
 )
 from dtlib.machines.traffic import (
     boundary_time,
@@ -69,7 +69,7 @@ def test_the_bytes_that_leave_a_container_are_those_of_the_rings_that_cross_it(s
     for axis in axes:
         ring = ring_all_reduce(axis.size)
         traffic = ring.sent_bytes(n)[0]
-        place = Placement(
+        place = AxisOrder(
             [Level("box", container, GB)],
             [Axis(a.name, a.size, traffic if a is axis else 0) for a in axes],
         )
@@ -85,7 +85,7 @@ def test_the_bytes_that_leave_a_container_are_those_of_the_rings_that_cross_it(s
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_groups_partition_the_ranks_and_members_are_counted(shape):
     axes = [Axis(name, size, 1) for name, size in zip("abc", shape, strict=False)]
-    place = Placement([Level("box", 8, GB)], axes)
+    place = AxisOrder([Level("box", 8, GB)], axes)
     for axis in axes:
         groups = {tuple(place.group(axis.name, rank)) for rank in range(place.ranks)}
         assert sorted(sum(groups, ())) == list(range(place.ranks))
@@ -96,9 +96,9 @@ def test_groups_partition_the_ranks_and_members_are_counted(shape):
 
 
 def test_a_hop_out_of_the_node_costs_nine_and_a_ring_that_straddles_it_an_eighth_more():
-    inside = Placement(FLAT, (Axis("t", 8, 1e9),)).axis_time("t")
-    strided = Placement(FLAT, (Axis("d", 8, 1e9), Axis("t", 8, 1e9))).axis_time("t")
-    straddling = Placement(FLAT, (Axis("t", 16, 1e9),)).axis_time("t")
+    inside = AxisOrder(FLAT, (Axis("t", 8, 1e9),)).axis_time("t")
+    strided = AxisOrder(FLAT, (Axis("d", 8, 1e9), Axis("t", 8, 1e9))).axis_time("t")
+    straddling = AxisOrder(FLAT, (Axis("t", 16, 1e9),)).axis_time("t")
     assert strided / inside == pytest.approx(9)
     assert straddling / inside == pytest.approx(9 / 8)
 
@@ -161,7 +161,7 @@ def test_sorted_by_bytes_every_wall_carries_the_least_that_it_can(seed):
     for level in PODS:
         loads = [
             sum(place.load(axis.name, level.name) for axis in axes)
-            for place in (Placement(PODS, order) for order in permutations(axes))
+            for place in (AxisOrder(PODS, order) for order in permutations(axes))
         ]
         assert loads[0] == min(loads)
         crossing = sum(axis.traffic for axis in axes[PODS.index(level) :])
@@ -172,43 +172,43 @@ def test_sorted_by_bytes_every_wall_carries_the_least_that_it_can(seed):
 def test_on_axes_that_fill_their_levels_the_best_placement_is_sorted_by_bytes(seed):
     draw = random.Random(seed)
     axes = [Axis(name, 8, draw.uniform(1, 100) * GB) for name in "abc"]
-    best = best_placement(PODS, axes)
+    best = best_axis_order(PODS, axes)
     assert [a.traffic for a in best.axes] == sorted((a.traffic for a in axes), reverse=True)
-    assert best.time == min(Placement(PODS, order).time for order in permutations(axes))
+    assert best.time == min(AxisOrder(PODS, order).time for order in permutations(axes))
 
 
 def test_sabotage_where_an_axis_does_not_fill_its_level_the_sorted_order_is_not_best():
     heavy, small = Axis("tensor", 8, 10 * GB), Axis("context", 2, 9 * GB)
-    sorted_order = Placement(FLAT, (heavy, small))
-    assert best_placement(FLAT, (heavy, small)).order == "context, tensor"
-    assert sorted_order.time / best_placement(FLAT, (heavy, small)).time > 2.8
+    sorted_order = AxisOrder(FLAT, (heavy, small))
+    assert best_axis_order(FLAT, (heavy, small)).order == "context, tensor"
+    assert sorted_order.time / best_axis_order(FLAT, (heavy, small)).time > 2.8
 
 
 def test_where_only_the_innermost_boundary_binds_the_order_is_all_one():
     levels = Level("GPU", 1, 10 * GB), Level("node", 8, 8 * 400 * GB)
     axes = Axis("a", 8, 10 * GB), Axis("b", 8, 1 * GB)
-    times = [Placement(levels, order).time for order in (axes, axes[::-1])]
+    times = [AxisOrder(levels, order).time for order in (axes, axes[::-1])]
     assert times[0] == times[1]
 
 
 def test_the_worst_numbering_of_512_gpus_is_22_times_slower_than_the_best():
-    every = placements(PODS, SEVENTY)
+    every = axis_orders(PODS, SEVENTY)
     assert len(every) == 6 and every[0].order == "tensor, pipeline, data"
     assert every[-1].order == "data, pipeline, tensor"
     assert round(every[-1].time / every[0].time, 1) == 22.1
 
 
 def test_a_launcher_that_deals_ranks_round_robin_moves_the_last_axis_to_the_front():
-    place = Placement(FLAT, SEVENTY)
+    place = AxisOrder(FLAT, SEVENTY)
     nodes = place.ranks // 8
     slot = [rank % nodes * 8 + rank // nodes for rank in range(place.ranks)]
-    dealt = Placement(FLAT, (SEVENTY[2], *SEVENTY[:2]))
+    dealt = AxisOrder(FLAT, (SEVENTY[2], *SEVENTY[:2]))
     for axis in SEVENTY:
         ours = {frozenset(slot[r] for r in place.group(axis.name, r0)) for r0 in range(512)}
         theirs = {frozenset(dealt.group(axis.name, r0)) for r0 in range(512)}
         assert ours == theirs
     with pytest.raises(
-        PlacementError, match=r"tensor leaves the node: .* 0, 8, 16, 24, 32, \.\.\. no two share"
+        AxisOrderError, match=r"tensor leaves the node: .* 0, 8, 16, 24, 32, \.\.\. no two share"
     ):
         check_inside(dealt, "tensor", "node")
     check_inside(place, "tensor", "node")
@@ -216,9 +216,9 @@ def test_a_launcher_that_deals_ranks_round_robin_moves_the_last_axis_to_the_fron
 
 def test_latencies_are_those_of_the_outermost_level_that_is_crossed():
     axis = Axis("t", 8, 0, messages=100)
-    assert Placement(FLAT, (axis,)).time == 100 * catalog["nvlink4"].alpha
-    assert Placement(FLAT, (Axis("d", 8, 0), axis)).time == 100 * catalog["ib-ndr400"].alpha
-    assert Placement(FLAT, (Axis("t", 1, 1e9, messages=9),)).time == 0
+    assert AxisOrder(FLAT, (axis,)).time == 100 * catalog["nvlink4"].alpha
+    assert AxisOrder(FLAT, (Axis("d", 8, 0), axis)).time == 100 * catalog["ib-ndr400"].alpha
+    assert AxisOrder(FLAT, (Axis("t", 1, 1e9, messages=9),)).time == 0
 
 
 def test_on_every_level_of_an_h100_a_megabyte_or_so_must_be_under_way():
@@ -235,19 +235,19 @@ def test_on_every_level_of_an_h100_a_megabyte_or_so_must_be_under_way():
 
 def test_what_cannot_be_placed_is_refused_and_named():
     axes = Axis("a", 3, 1), Axis("b", 8, 1)
-    with pytest.raises(PlacementError, match="node of 8 ranks cuts the axis b of 8 ranks, 3 apart"):
-        Placement(FLAT, axes)
-    with pytest.raises(PlacementError, match="cuts the axis"):
-        placements(FLAT, [Axis("a", 6, 1), Axis("b", 6, 1)])
-    assert [place.order for place in placements(FLAT, axes)] == ["b, a"]
+    with pytest.raises(AxisOrderError, match="node of 8 ranks cuts the axis b of 8 ranks, 3 apart"):
+        AxisOrder(FLAT, axes)
+    with pytest.raises(AxisOrderError, match="cuts the axis"):
+        axis_orders(FLAT, [Axis("a", 6, 1), Axis("b", 6, 1)])
+    assert [place.order for place in axis_orders(FLAT, axes)] == ["b, a"]
     with pytest.raises(ValueError, match="smallest to the largest, got \\[8, 1\\]"):
-        Placement(FLAT[::-1], axes)
+        AxisOrder(FLAT[::-1], axes)
     with pytest.raises(ValueError, match="two axes have one name: a, a"):
-        Placement(FLAT, (Axis("a", 2, 1), Axis("a", 4, 1)))
+        AxisOrder(FLAT, (Axis("a", 2, 1), Axis("a", 4, 1)))
     with pytest.raises(KeyError, match="no 'c'; there are a, b"):
-        Placement(FLAT[:1], axes).axis("c")
+        AxisOrder(FLAT[:1], axes).axis("c")
     with pytest.raises(KeyError, match="no 'rack'; there are GPU, node"):
-        Placement(FLAT, axes[1:]).load("b", "rack")
+        AxisOrder(FLAT, axes[1:]).load("b", "rack")
     with pytest.raises(ValueError, match=r"taper is 0\.5"):
         cluster_levels(DGX, 8, 0.5)
 

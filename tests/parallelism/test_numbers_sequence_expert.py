@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from dtlib.mesh import Mesh
 from dtlib.parallelism import (
     BiasBalancer,
     Router,
@@ -26,7 +27,6 @@ from dtlib.parallelism import (
     expert_choice,
     expert_loads,
     fill_experts,
-    groups_of,
     loads_under_bias,
     padded_routed_bytes,
     padding_fraction,
@@ -222,7 +222,7 @@ def test_the_z_loss_is_a_mean_over_tokens():
 
 
 def test_the_groups_of_rank_77_are_those_that_the_chapter_prints():
-    groups = groups_of(77, dp=16, pp=8, tp=8)
+    groups = Mesh.of(dp=16, pp=8, tp=8).groups_of(77)
     assert groups["dp"] == [13 + 64 * i for i in range(16)]
     assert groups["pp"] == [69 + 8 * i for i in range(8)]
     assert groups["tp"] == list(range(72, 80))

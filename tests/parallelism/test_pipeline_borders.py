@@ -508,13 +508,13 @@ def replicated(how, builders, once=True, by_hand=False):
     """On a rank of 2 x 2: errors of the mean gradients of stages that data parallelism wraps."""
     from unittest import mock
 
-    from dtlib.parallelism.operators.groups import make_groups
+    from dtlib.mesh import Mesh, make_groups
     from dtlib.parallelism.pipeline import execute
 
     changed = {} if once else {"_reducing_once": contextlib.nullcontext}
     if by_hand:
         changed["do_weights"] = write_gradients
-    groups = make_groups(dp=2, pp=2)
+    groups = make_groups(Mesh.of(dp=2, pp=2))
     with mock.patch.multiple(execute, **changed) if changed else contextlib.nullcontext():
         return {name: update_error(how, builder(2), groups) for name, builder in builders.items()}
 
@@ -596,11 +596,11 @@ def test_sabotage_weight_gradients_that_pass_hooks_by_are_not_averaged(pools, by
 
 def test_data_parallelism_round_a_stage_reduces_once_in_a_run(pools):
     def calls():
+        from dtlib.mesh import Mesh, make_groups
         from dtlib.parallelism import DataParallel, counted
-        from dtlib.parallelism.operators.groups import make_groups
         from dtlib.parallelism.pipeline import run
 
-        groups, r = make_groups(dp=2, pp=2), dist.get_rank() % 2
+        groups, r = make_groups(Mesh.of(dp=2, pp=2)), dist.get_rank() % 2
         own = {r: DataParallel(layers([4, 4])[0], groups["dp"])}
         x, y = numbers([4, 4], 2 * M)
         with counted(groups["dp"]) as log:
@@ -617,11 +617,11 @@ def test_a_tied_weight_in_data_parallelism_collects_over_two_steps(pools, sabota
     def step():
         from unittest import mock
 
+        from dtlib.mesh import Mesh, make_groups
         from dtlib.parallelism import DataParallel
-        from dtlib.parallelism.operators.groups import make_groups
         from dtlib.parallelism.pipeline import copies, run
 
-        groups, (d, r) = make_groups(dp=2, pp=2), divmod(dist.get_rank(), 2)
+        groups, (d, r) = make_groups(Mesh.of(dp=2, pp=2)), divmod(dist.get_rank(), 2)
         stages, right = layers([4, 4, 4]), layers([4, 4, 4])
         for both in stages, right:
             both[1][0].weight = both[0][0].weight

@@ -5,7 +5,7 @@ Each of ``shards`` servers keeps one part of the vector. The servers are ranks o
 """
 
 from dtlib.collectives.cost.ring_and_tree import ONE_PORT
-from dtlib.collectives.primitives import Placement, Primitive
+from dtlib.collectives.primitives import Holding, Primitive
 from dtlib.collectives.schedule import Schedule, Send
 from dtlib.formulas.formula import formula
 
@@ -62,7 +62,7 @@ def all_reduce_of_workers(P: int) -> Primitive:
     >>> from dtlib.collectives import check_primitive
     >>> check_primitive(dedicated_parameter_server(6, shards=2), all_reduce_of_workers(6))
     """
-    workers = Placement(f"at ranks 0..{P - 1}", lambda rank, chunk, ranks, chunks: rank < P)
+    workers = Holding(f"at ranks 0..{P - 1}", lambda rank, chunk, ranks, chunks: rank < P)
     return Primitive("all-reduce of the workers", workers, workers)
 
 

@@ -21,7 +21,7 @@ from dtlib.memory.recompute.simulation import Chain, simulate_recompute
 
 
 @dataclass(frozen=True)
-class Plan:
+class PricedSchedule:
     """A schedule with what it costs on a chain: bytes at its peak, and work that is done again."""
 
     schedule: RecomputeSchedule
@@ -29,13 +29,13 @@ class Plan:
     extra_flops: int
 
     @classmethod
-    def of(cls, schedule: RecomputeSchedule, chain: Chain) -> "Plan":
-        """The plan that simulating the schedule on the chain gives."""
+    def of(cls, schedule: RecomputeSchedule, chain: Chain) -> "PricedSchedule":
+        """What simulating the schedule on the chain gives."""
         cost = simulate_recompute(schedule, chain)
         return cls(schedule, cost.peak_bytes, cost.extra_flops)
 
 
-def best_schedule(chain: Chain, budget: int) -> Plan | None:
+def best_schedule(chain: Chain, budget: int) -> PricedSchedule | None:
     """The schedule with the least work done again whose slots and tapes fit into a budget.
 
     Equation: with state i kept and m bytes free, the work W(i, j, m) of coming back from j to i is
@@ -44,7 +44,7 @@ def best_schedule(chain: Chain, budget: int) -> Plan | None:
     state, a those of a tape's interior, f the work of a layer.
     Best of all for equal layers. For unequal ones best among schedules that keep a state until the
     backward pass has reached it: now and then one that drops a state and makes it again beats it.
-    Arguments: `chain`; `budget` in bytes. Returns a Plan, or None if nothing fits.
+    Arguments: `chain`; `budget` in bytes. Returns a PricedSchedule, or None if nothing fits.
     Raises ValueError for a negative budget.
     Source: Beaumont et al. 2019 (Rotor); Griewank and Walther 2000 where layers are equal.
 
@@ -83,12 +83,14 @@ def best_schedule(chain: Chain, budget: int) -> Plan | None:
                 found = min(found, (whole, middle), key=lambda choice: choice[0])
         return found
 
-    candidates = [Plan.of(keep_all(len(layers)), chain)]
+    candidates = [PricedSchedule.of(keep_all(len(layers)), chain)]
     free = budget - chain.state(0)
     if free >= 0 and least(0, len(layers), free)[0] < float("inf"):
         actions = ["K0", *_written(least, 0, len(layers), free, chain)]
         name = f"best within {budget} B"
-        candidates.append(Plan.of(RecomputeSchedule(name, len(layers), tuple(actions)), chain))
+        candidates.append(
+            PricedSchedule.of(RecomputeSchedule(name, len(layers), tuple(actions)), chain)
+        )
     fitting = [plan for plan in candidates if plan.peak_bytes <= budget]
     return min(fitting, key=lambda plan: plan.extra_flops, default=None)
 
@@ -113,7 +115,7 @@ def _written(least, start, stop, free, chain):
     return [tape, f"K{start + 1}", *inner, f"D{start}", back]
 
 
-def pareto_front(chain: Chain, budgets: Iterable[int] | int = 32) -> list[Plan]:
+def pareto_front(chain: Chain, budgets: Iterable[int] | int = 32) -> list[PricedSchedule]:
     """The plans that no other plan beats in bytes and in work: from the fewest bytes to no repeats.
 
     Arguments: `chain`; `budgets` for `best_schedule`, or how many, evenly spread between what the
@@ -130,7 +132,7 @@ def pareto_front(chain: Chain, budgets: Iterable[int] | int = 32) -> list[Plan]:
     known = [keep_all(count)]
     known += [uniform(count, k) for k in range(1, count + 1)]
     known += [revolve(count, slots) for slots in range(1, count + 1)]
-    plans = [Plan.of(schedule, chain) for schedule in known]
+    plans = [PricedSchedule.of(schedule, chain) for schedule in known]
     if not isinstance(budgets, Iterable):
         require_count("pareto_front", budgets=budgets)
         low, high = min(p.peak_bytes for p in plans), chain.kept_bytes
@@ -139,12 +141,12 @@ def pareto_front(chain: Chain, budgets: Iterable[int] | int = 32) -> list[Plan]:
     return not_beaten(plans)
 
 
-def not_beaten(plans: Iterable[Plan]) -> list[Plan]:
+def not_beaten(plans: Iterable[PricedSchedule]) -> list[PricedSchedule]:
     """The plans of which no other holds as few bytes and does as little work, fewest bytes first.
 
     Of two that cost the same, the first stays.
     """
-    front: list[Plan] = []
+    front: list[PricedSchedule] = []
     for plan in sorted(plans, key=lambda plan: (plan.peak_bytes, plan.extra_flops)):
         if not front or plan.extra_flops < front[-1].extra_flops:
             front.append(plan)

@@ -27,7 +27,7 @@ from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
 from dtlib.formulas.require import require, require_type
 from dtlib.memory.recompute.schedule import (
-    Action,
+    RecomputeAction,
     RecomputeError,
     RecomputeSchedule,
     check_recompute,
@@ -40,7 +40,7 @@ def recompute_chain(
     x: torch.Tensor,
     *arguments: Any,
     preserve_rng: bool = True,
-    log: list[Action] | None = None,
+    log: list[RecomputeAction] | None = None,
 ) -> torch.Tensor:
     """The output of a chain of layers, whose backward pass follows the schedule.
 

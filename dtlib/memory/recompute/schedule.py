@@ -5,7 +5,8 @@ The nouns:
 - **Chain**: layers 0 ... L-1. State i is the input of layer i; state L is the chain's output.
 - **Slot**: it holds one state. A slot is all that a forward pass must leave.
 - **Tape**: what autograd saves of one layer, so that its backward pass can run.
-- **Action**: one step of a schedule, which prints as a letter and the layers that it is about:
+- **RecomputeAction**: one step of a schedule, which prints as a letter and the layers that it is
+  about:
 
       K3    keep the running state, which is state 3, in a slot
       R3    make the kept state 3 the running state again
@@ -34,11 +35,11 @@ class RecomputeError(ValueError):
     """A schedule that cannot run: names the action's number, the action, and what is wrong."""
 
 
-class Action(NamedTuple):
+class RecomputeAction(NamedTuple):
     """One step: its letter, and the layers from `start` up to `stop`, or a state, if both agree.
 
-    >>> Action.parse("A3:7"), str(Action("K", 3, 3))
-    (Action(kind='A', start=3, stop=7), 'K3')
+    >>> RecomputeAction.parse("A3:7"), str(RecomputeAction("K", 3, 3))
+    (RecomputeAction(kind='A', start=3, stop=7), 'K3')
     """
 
     kind: str
@@ -46,7 +47,7 @@ class Action(NamedTuple):
     stop: int
 
     @classmethod
-    def parse(cls, text: str) -> "Action":
+    def parse(cls, text: str) -> "RecomputeAction":
         """The action that prints as `text`. Raises RecomputeError if there is none."""
         kind, (start, _, stop) = text[:1], text[1:].partition(":")
         whole = start.isdigit() and (stop.isdigit() if kind in "ATB" else not stop)
@@ -70,12 +71,14 @@ class RecomputeSchedule:
 
     name: str
     layers: int
-    actions: tuple[Action, ...]
+    actions: tuple[RecomputeAction, ...]
 
     def __post_init__(self):
         require_count(f"schedule {self.name!r}", layers=self.layers)
         actions = self.actions.split() if isinstance(self.actions, str) else self.actions
-        parsed = tuple(Action.parse(a) if isinstance(a, str) else Action(*a) for a in actions)
+        parsed = tuple(
+            RecomputeAction.parse(a) if isinstance(a, str) else RecomputeAction(*a) for a in actions
+        )
         object.__setattr__(self, "actions", parsed)
 
     @property

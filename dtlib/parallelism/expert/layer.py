@@ -1,8 +1,8 @@
 """Expert parallelism: each rank keeps some of the experts, and tokens travel to theirs and back.
 
 A token's copies are sorted by expert: a permutation. They cross by one all-to-all, and come back by
-the same one with the counts swapped, into the inverse permutation. `Plan` is that permutation with
-its counts, `dispatch` and `combine` are the operator and its transpose, `MoELayer` the layer.
+the same one with the counts swapped, into the inverse permutation. `Routes` is that permutation
+with its counts, `dispatch` and `combine` are the operator and its transpose, `MoELayer` the layer.
 
 The loss is partitioned: each rank adds the losses of its own tokens. So an expert's gradient is
 complete where the expert lives, and the gradients of what every rank has are summed at the end.
@@ -32,7 +32,7 @@ from dtlib.parallelism.operators.messages import ranks_of
 
 
 @dataclass(frozen=True)
-class Plan:
+class Routes:
     """Where every copy goes: a permutation of rows, or one with gaps, and who gets how many.
 
     `token_c` is the token in each row that is sent (t for padding), `row_tk` the row of each copy
@@ -53,7 +53,7 @@ class Plan:
         return int((self.row_tk == len(self.token_c)).sum())
 
 
-def dropless_plan(expert_tk: torch.Tensor, experts: int, group) -> Plan:
+def dropless_routes(expert_tk: torch.Tensor, experts: int, group) -> Routes:
     """Every copy travels: rank r sends to rank q what its router chose there, however much that is.
 
     The ranks first tell each other how many rows will come, which is an all-to-all of its own.
@@ -64,17 +64,17 @@ def dropless_plan(expert_tk: torch.Tensor, experts: int, group) -> Plan:
     order_c = chosen_c.argsort(stable=True)
     sent_pe = torch.bincount(chosen_c, minlength=experts).view(-1, own)
     received_pe = exchange_counts(sent_pe, group)
-    return _plan(order_c, expert_tk.shape, order_c // expert_tk.shape[1], sent_pe, received_pe)
+    return _routes(order_c, expert_tk.shape, order_c // expert_tk.shape[1], sent_pe, received_pe)
 
 
-def capacity_plan(expert_tk: torch.Tensor, experts: int, capacity: int, group) -> Plan:
+def capacity_routes(expert_tk: torch.Tensor, experts: int, capacity: int, group) -> Routes:
     """Every rank has `capacity` places at every expert: beyond is dropped, below is padding.
 
     All messages have the same size and no counts are exchanged: ranks need equally many tokens.
-    Raises ValueError for a capacity below 1, and as `dropless_plan`.
+    Raises ValueError for a capacity below 1, and as `dropless_routes`.
     """
     own = experts_per_rank(experts, group)
-    require_count("capacity_plan", capacity=capacity)
+    require_count("capacity_routes", capacity=capacity)
     tokens, k = expert_tk.shape
     place_tk = choice_order(expert_tk, experts)
     rows = experts * capacity
@@ -86,18 +86,18 @@ def capacity_plan(expert_tk: torch.Tensor, experts: int, capacity: int, group) -
     return _finished(token_c[:rows], row_tk, each_pe, each_pe)
 
 
-def dispatch(x_th: torch.Tensor, plan: Plan, group) -> torch.Tensor:
+def dispatch(x_th: torch.Tensor, routes: Routes, group) -> torch.Tensor:
     """The copies for this rank's experts, sorted by expert: Pi, then an all-to-all, then a sort."""
-    rows_ch = with_zero_row(x_th)[plan.token_c]
-    arrived = all_to_all(rows_ch, group, plan.sent, plan.received)
-    return arrived[plan.by_expert]
+    rows_ch = with_zero_row(x_th)[routes.token_c]
+    arrived = all_to_all(rows_ch, group, routes.sent, routes.received)
+    return arrived[routes.by_expert]
 
 
-def combine(done: torch.Tensor, gate_tk: torch.Tensor, plan: Plan, group) -> torch.Tensor:
+def combine(done: torch.Tensor, gate_tk: torch.Tensor, routes: Routes, group) -> torch.Tensor:
     """Each token's sum of gate times result: the way of `dispatch` back, every step transposed."""
-    as_arrived = done[plan.by_expert.argsort()]
-    rows_ch = all_to_all(as_arrived, group, plan.received, plan.sent)
-    copies_tkh = with_zero_row(rows_ch)[plan.row_tk]
+    as_arrived = done[routes.by_expert.argsort()]
+    rows_ch = all_to_all(as_arrived, group, routes.received, routes.sent)
+    copies_tkh = with_zero_row(rows_ch)[routes.row_tk]
     return (gate_tk[..., None] * copies_tkh).sum(dim=1)
 
 
@@ -109,10 +109,10 @@ class MoELayer(KeepsGroups):
     `group`; `capacity_factor`, places for each copy that is due to an expert, None to drop nothing
     (with places, ranks need equally many tokens, and `launch(debug=True)` says who has not);
     `gate` and `renormalise` as of `route`; `balancer`, a `BiasBalancer`.
-    Parameters have the names that they have in `mixture`. After a forward pass `routing` and `plan`
-    say what was decided; a copy has decided nothing yet. Raises TypeError for what is no mixture,
-    ValueError for experts that the ranks do not divide, another gate, more active experts than
-    there are, and a capacity factor that is not positive.
+    Parameters have the names that they have in `mixture`. After a forward pass `routing` and
+    `routes` say what was decided; a copy has decided nothing yet. Raises TypeError for what is no
+    mixture, ValueError for experts that the ranks do not divide, another gate, more active experts
+    than there are, and a capacity factor that is not positive.
     Source: Lepikhin et al. 2021 (GShard); Gale et al. 2023 for dropping nothing.
     """
 
@@ -129,7 +129,7 @@ class MoELayer(KeepsGroups):
                 capacity_factor, "positive, or None to drop nothing")  # fmt: skip
         self.capacity_factor, self.balancer = capacity_factor, balancer
         self.choose = partial(route, k=mixture.active, gate=gate, renormalise=renormalise)
-        self.routing = self.plan = None
+        self.routing = self.routes = None
         first = dist.get_rank(self.group) * own
         self.router, self.shared = mixture.router, mixture.shared
         self.experts = nn.ModuleDict(
@@ -146,24 +146,24 @@ class MoELayer(KeepsGroups):
         x_th = x.flatten(0, -2)
         bias_e = self.balancer.bias_e if self.balancer else None
         self.routing = self.choose(self.router(x_th), bias_e=bias_e)
-        self.plan = self._plan(self.routing.expert_tk)
-        arrived = dispatch(x_th, self.plan, self.group)
-        parts = arrived.split(self.plan.loads)
+        self.routes = self._routes(self.routing.expert_tk)
+        arrived = dispatch(x_th, self.routes, self.group)
+        parts = arrived.split(self.routes.loads)
         done = torch.cat(
             [run(rows) for run, rows in zip(self.experts.values(), parts, strict=True)]
         )
-        out_th = combine(with_gradient(done), self.routing.gate_tk, self.plan, self.group)
+        out_th = combine(with_gradient(done), self.routing.gate_tk, self.routes, self.group)
         return sum((expert(x_th) for expert in self.shared), out_th).view_as(x)
 
     def __deepcopy__(self, memo: dict):
-        memo |= dict.fromkeys(map(id, (self.routing, self.plan)))
+        memo |= dict.fromkeys(map(id, (self.routing, self.routes)))
         return super().__deepcopy__(memo)
 
-    def _plan(self, expert_tk) -> Plan:
+    def _routes(self, expert_tk) -> Routes:
         if self.capacity_factor is None:
-            return dropless_plan(expert_tk, self.total, self.group)
+            return dropless_routes(expert_tk, self.total, self.group)
         capacity = ceil(self.capacity_factor * expert_tk.numel() / self.total)
-        return capacity_plan(expert_tk, self.total, capacity, self.group)
+        return capacity_routes(expert_tk, self.total, capacity, self.group)
 
 
 def expert_parallel(model: nn.Module, group, **options) -> nn.Module:
@@ -241,16 +241,16 @@ def with_zero_row(x: torch.Tensor) -> torch.Tensor:
     return torch.cat([x, x.new_zeros(1, *x.shape[1:])])
 
 
-def _plan(order_c, shape, token_c, sent_pe, received_pe) -> Plan:
+def _routes(order_c, shape, token_c, sent_pe, received_pe) -> Routes:
     row_tk = order_c.argsort().view(shape)
     return _finished(token_c, row_tk, sent_pe, received_pe)
 
 
-def _finished(token_c, row_tk, sent_pe, received_pe) -> Plan:
+def _finished(token_c, row_tk, sent_pe, received_pe) -> Routes:
     ranks, own = received_pe.shape
     own_experts = torch.arange(own, device=received_pe.device)
     expert_of_row = own_experts.repeat(ranks).repeat_interleave(received_pe.flatten())
-    return Plan(
+    return Routes(
         token_c,
         row_tk,
         sent_pe.sum(dim=1).tolist(),

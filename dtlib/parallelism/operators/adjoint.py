@@ -22,8 +22,9 @@ counts once, although P ranks hold it. Where such a vector fans out into work th
 to rank, its gradient must be added up (`copy_to_ranks`, Megatron's f); where partial results are
 added into one vector, every rank already has the whole gradient (`sum_over_ranks`, Megatron's g).
 
-So a placement says how a tensor counts: `REPLICATED` once; `SHARDED`, `PARTIAL` and `COPIES` once
-per rank. `dtlib.parallelism.certify` holds every line of `ADJOINTS` to this on real ranks.
+So a placement (`dtlib.mesh`) says how a tensor counts: `Replicate` once; `Shard`, `Partial` and
+`Copies` once per rank. `dtlib.parallelism.certify` holds every line of `ADJOINTS` to this on real
+ranks.
 
 Whole tensors go in and come out; a group is always given. Gradients of gradients work as well.
 Ranks of one group must call the same operators in the same order, backwards too.

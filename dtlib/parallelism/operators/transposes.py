@@ -1,16 +1,10 @@
 """The table of operators and transposes, and the test that certifies it on real ranks.
 
-A placement says how a tensor counts in an inner product, and what its gradient is:
-
-- `REPLICATED`: one vector that all ranks hold; counts once; so does its gradient;
-- `COPIES`: the same values on every rank, each with users of its own; counts once per rank, its
-  gradient is PARTIAL;
-- `PARTIAL`: every rank has a summand; counts once per rank; its gradient is COPIES;
-- `SHARDED`: every rank has a part; counts once per rank; so does its gradient.
-
-In this book's words for collectives (`dtlib.collectives.PRIMITIVES`) PARTIAL and COPIES are
-'everywhere', before and after, SHARDED is 'at its owner', and REPLICATED is 'at the root', of which
-there is one: f is a broadcast, g a reduce, and swapping before and after gives every transpose.
+A placement (`dtlib.mesh`) says how a tensor counts in an inner product, and what its gradient is.
+In this book's words for collectives (`dtlib.collectives.PRIMITIVES`) `Partial` and `Copies` are
+'everywhere', before and after, `Shard` is 'at its owner', and `Replicate` is 'at the root', of
+which there is one: f is a broadcast, g a reduce, and swapping before and after gives every
+transpose.
 """
 
 from collections.abc import Callable
@@ -20,11 +14,8 @@ import torch
 import torch.distributed as dist
 
 from dtlib.formulas.table import Table
+from dtlib.mesh import Copies, Partial, Placement, Replicate, Shard
 from dtlib.parallelism.operators import adjoint, messages
-
-REPLICATED, COPIES, PARTIAL, SHARDED = "replicated", "copies", "partial", "sharded"
-GRADIENT_OF = {REPLICATED: REPLICATED, COPIES: PARTIAL, PARTIAL: COPIES, SHARDED: SHARDED}
-SAME_EVERYWHERE = (REPLICATED, COPIES)
 
 
 @dataclass(frozen=True)
@@ -33,16 +24,16 @@ class Adjoint:
 
     Arguments: ``name`` of a function of `dtlib.parallelism.operators.adjoint`; ``forward`` and
     ``backward``, what it sends; ``transpose``, the name of the function that the backward pass is;
-    ``before`` and ``after``, placements of what goes in and of what comes out; ``convention``,
-    which loss it belongs to.
+    ``before`` and ``after``, placements of what goes in and of what comes out, at dimension 0;
+    ``convention``, which loss it belongs to.
     """
 
     name: str
     forward: str
     backward: str
     transpose: str
-    before: str
-    after: str
+    before: Placement
+    after: Placement
     convention: str
 
     def __call__(self, x, group, **arguments):
@@ -86,26 +77,29 @@ shift          | send on        | send back      | shift          | sharded    |
 
 def _line(text: str) -> Adjoint:
     name, forward, backward, transpose, before, after = map(str.strip, text.split("|"))
-    loss = "replicated" if REPLICATED in (before, after) else "partitioned"
-    return Adjoint(name, forward, backward, transpose, before, after, loss)
+    loss = "replicated" if "replicated" in (before, after) else "partitioned"
+    return Adjoint(name, forward, backward, transpose, _PLACED[before], _PLACED[after], loss)
+
+
+_PLACED = {str(placed): placed for placed in (Replicate(), Copies(), Partial(), Shard())}
 
 
 ADJOINTS = Adjoints((line.name, line) for line in map(_line, _OPERATORS.strip().splitlines()))
 
 
-def inner_product(x: torch.Tensor, y: torch.Tensor, group, placement: str) -> float:
-    """<x, y> over all ranks of a group, in fp64: added over the ranks unless REPLICATED."""
+def inner_product(x: torch.Tensor, y: torch.Tensor, group, placement: Placement) -> float:
+    """<x, y> over all ranks of a group, in fp64: added over the ranks unless it counts once."""
     _check_placement("placement", placement)
     own = (x.detach().double() * y.detach().double()).sum()
-    return own.item() if placement == REPLICATED else messages.all_reduce(own, group).item()
+    return own.item() if placement.counts_once else messages.all_reduce(own, group).item()
 
 
 def adjoint_gap(
     operator: Callable,
     shape,
     group,
-    before: str | None = None,
-    after: str | None = None,
+    before: Placement | None = None,
+    after: Placement | None = None,
     seed: int = 0,
     **arguments,
 ) -> float:
@@ -130,13 +124,13 @@ def adjoint_gap(
     _check_placement("after", after)
     x = _drawn(shape, before, group, seed).requires_grad_()
     ax = operator(x, group, **arguments)
-    y = _drawn(ax.shape, GRADIENT_OF[after], group, seed + 1)
+    y = _drawn(ax.shape, after.gradient, group, seed + 1)
     (aty,) = torch.autograd.grad(ax, x, grad_outputs=y)
     forwards, backwards = inner_product(ax, y, group, after), inner_product(x, aty, group, before)
     scale = inner_product(ax.abs(), y.abs(), group, after)
     gaps = [abs(forwards - backwards) / scale if scale else abs(forwards - backwards)]
-    gaps += [_disagreement(ax, group)] if after in SAME_EVERYWHERE else []
-    gaps += [_disagreement(aty, group)] if GRADIENT_OF[before] in SAME_EVERYWHERE else []
+    gaps += [_disagreement(ax, group)] if after.same_everywhere else []
+    gaps += [_disagreement(aty, group)] if before.gradient.same_everywhere else []
     return max(gaps)
 
 
@@ -156,9 +150,9 @@ def certify(group, rows: int = 3, columns: int = 5, seed: int = 0) -> dict[str, 
     }
 
 
-def _drawn(shape, placement: str, group, seed: int) -> torch.Tensor:
+def _drawn(shape, placement: Placement, group, seed: int) -> torch.Tensor:
     rank, P = messages.ranks_of(group)
-    own = 0 if placement in SAME_EVERYWHERE else rank
+    own = 0 if placement.same_everywhere else rank
     generator = torch.Generator().manual_seed(seed * P + own)
     values = torch.randn(tuple(shape), generator=generator, dtype=torch.float64)
     return values.to(_device_of(group))
@@ -184,5 +178,6 @@ def _named(name: str) -> Adjoint:
 
 
 def _check_placement(argument: str, placement) -> None:
-    if placement not in GRADIENT_OF:
-        raise ValueError(f"{argument} = {placement!r}; a placement is one of {list(GRADIENT_OF)}")
+    if not isinstance(placement, Placement):
+        allowed = "Replicate(), Copies(), Partial(), Shard(dim)"
+        raise ValueError(f"{argument} = {placement!r}; a placement is one of {allowed}")

@@ -12,17 +12,22 @@ import torch
 from torch.nn import functional as F
 
 from dtlib.formulas.require import require
+from dtlib.mesh import Copies, Partial, Placement, Replicate, Shard
 from dtlib.parallelism.operators.messages import ranks_of
-from dtlib.parallelism.operators.transposes import ADJOINTS, COPIES, PARTIAL, REPLICATED, SHARDED
+from dtlib.parallelism.operators.transposes import ADJOINTS
 from dtlib.parallelism.tensor.cuts import Cut
 
 CUTS = {
-    "columns": (COPIES, SHARDED, Cut(1)),
-    "rows": (SHARDED, PARTIAL, Cut(0)),
-    "undivided": (REPLICATED, REPLICATED, Cut()),
+    "columns": (Copies(), Shard(1), Cut(1)),
+    "rows": (Shard(1), Partial(), Cut(0)),
+    "undivided": (Replicate(), Replicate(), Cut()),
 }
 JOURNEYS = {"nothing": 0, "all-gather": 1, "reduce-scatter": 1, "all-reduce": 2}
-_BY_PLACEMENT = {(a.before, a.after): name for name, a in ADJOINTS.items() if a.forward in JOURNEYS}
+_BY_KINDS = {
+    (type(line.before), type(line.after)): name
+    for name, line in ADJOINTS.items()
+    if line.forward in JOURNEYS
+}
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,9 @@ def split_steps(first: str, second: str, hidden: int, ffn: int) -> tuple[Step, S
         require(cut in CUTS, "split_steps", argument, cut, f"one of {list(CUTS)}")
     (in1, out1, _), (in2, out2, _) = CUTS[first], CUTS[second]
     return (
-        Step("before the first matrix", _between(REPLICATED, in1), hidden),
+        Step("before the first matrix", _between(Replicate(), in1), hidden),
         Step("at the bend", _between(out1, in2), ffn),
-        Step("after the second matrix", _between(out2, REPLICATED), hidden),
+        Step("after the second matrix", _between(out2, Replicate()), hidden),
     )
 
 
@@ -88,9 +93,9 @@ def own_part(w, cut: Cut, rank: int, P: int):
     return w if cut.dim is None else w.chunk(P, cut.dim)[rank]
 
 
-def _between(have: str, want: str) -> str | None:
+def _between(have: Placement, want: Placement) -> str | None:
     """The operator from one placement to another; None where they are the same."""
-    return None if have == want else _BY_PLACEMENT[have, want]
+    return None if have == want else _BY_KINDS[type(have), type(want)]
 
 
 def _apply(step: Step, x, group):

@@ -19,7 +19,7 @@ from dtlib.memory.recompute.cost import (
     stage_segment_bytes,
 )
 from dtlib.memory.recompute.measure import measure_chain
-from dtlib.memory.recompute.planner import Plan, best_schedule, not_beaten, pareto_front
+from dtlib.memory.recompute.planner import PricedSchedule, best_schedule, not_beaten, pareto_front
 from dtlib.memory.recompute.run import recompute_chain
 from dtlib.memory.recompute.schedule import keep_all, revolve, revolve_advances, uniform
 from dtlib.memory.recompute.simulation import Chain, LayerCost, simulate_recompute
@@ -143,9 +143,9 @@ def test_the_front_falls_and_nothing_known_lies_below_it():
         *(revolve(12, s) for s in (1, 4)),
     ]
     for schedule in known:
-        plan = Plan.of(schedule, chain)
+        plan = PricedSchedule.of(schedule, chain)
         assert any(b <= plan.peak_bytes and w <= plan.extra_flops for b, w in pairs)
-    assert not_beaten([*front, Plan(keep_all(12), 10**6, 1)]) == front
+    assert not_beaten([*front, PricedSchedule(keep_all(12), 10**6, 1)]) == front
 
 
 def test_sabotage_a_budget_too_small_has_no_plan_and_a_negative_one_is_refused():

@@ -7,7 +7,7 @@ from math import comb
 import pytest
 
 from dtlib.memory.recompute.schedule import (
-    Action,
+    RecomputeAction,
     RecomputeError,
     RecomputeSchedule,
     check_recompute,
@@ -60,7 +60,7 @@ def test_the_check_names_the_action_and_what_is_wrong(actions, message):
 @pytest.mark.parametrize("text", ["X3", "K", "A3", "K3:4", "A3:", "", "A-1:2"])
 def test_a_text_that_is_no_action(text):
     with pytest.raises(RecomputeError, match="is no action"):
-        Action.parse(text)
+        RecomputeAction.parse(text)
 
 
 def test_what_the_builders_refuse():

@@ -54,14 +54,14 @@ def by_tensors_and_stages(tied, kv_heads, right=True):
     import torch.distributed as dist
 
     from dtlib.memory import copies_held
+    from dtlib.mesh import Mesh, make_groups
     from dtlib.models import GPT
     from dtlib.parallelism import tensor_parallel, vocab_parallel_cross_entropy
-    from dtlib.parallelism.operators.groups import make_groups
     from dtlib.parallelism.pipeline import stages_of
     from dtlib.parallelism.tensor.model import shard_state
 
     whole, tokens = model_and_loss(tied=tied, kv_heads=kv_heads)
-    groups, everyone = make_groups(pp=2, tp=2), dist.group.WORLD
+    groups, everyone = make_groups(Mesh.of(pp=2, tp=2)), dist.group.WORLD
     place, rank = dist.get_rank(groups["pp"]), dist.get_rank(groups["tp"])
     blank = GPT(whole.spec, seed=1, dtype=whole.embedding.weight.dtype)
     divided = tensor_parallel(blank, groups["tp"])
@@ -90,13 +90,13 @@ def by_experts_and_replicas(right=True):
     import torch.distributed as dist
 
     from dtlib.memory import copies_held
+    from dtlib.mesh import Mesh, make_groups
     from dtlib.models import GPT, next_token_loss
     from dtlib.models.spec import MoE
     from dtlib.parallelism import expert_parallel, sum_gradients
-    from dtlib.parallelism.operators.groups import make_groups
 
     whole, tokens = model_and_loss(bias=False, moe=MoE(4, 1, 16))
-    groups, everyone = make_groups(edp=2, ep=2), dist.group.WORLD
+    groups, everyone = make_groups(Mesh.of(edp=2, ep=2)), dist.group.WORLD
     model = GPT(whole.spec, seed=1, dtype=whole.embedding.weight.dtype)
     expert_parallel(model, groups["ep"])
     own = tokens.chunk(4)[dist.get_rank()]

@@ -62,8 +62,8 @@ def on_a_rank(build, data, dtype, sabotage="", **options):
     layer = expert.MoELayer(build(dtype, **options), dist.group.WORLD)
     original = expert.combine
     if sabotage == "permutation":
-        expert.combine = lambda done, gate, plan, group: original(
-            done.roll(1, 0), gate, plan, group
+        expert.combine = lambda done, gate, routes, group: original(
+            done.roll(1, 0), gate, routes, group
         )
     if sabotage == "gate":
         expert.combine = lambda done, gate, *rest: original(done, torch.ones_like(gate), *rest)
@@ -77,7 +77,7 @@ def on_a_rank(build, data, dtype, sabotage="", **options):
             layer, dist.group.WORLD, dist.group.WORLD if sabotage == "group" else None
         )
     named = {name: p.grad for name, p in layer.named_parameters()}
-    return {"out": out.detach(), "dX": x.grad, **named}, layer.plan.loads
+    return {"out": out.detach(), "dX": x.grad, **named}, layer.routes.loads
 
 
 def gathered(results):
@@ -138,29 +138,29 @@ def test_expert_gradients_summed_over_the_wrong_group_are_the_gradients_of_other
     torch.testing.assert_close(found["experts.0.up.weight"], mixed)
 
 
-def travelled(build_plan, expert_of):
+def travelled(build_routes, expert_of):
     import torch.distributed as dist
 
     from dtlib.parallelism.expert.layer import combine, dispatch
 
     rank, group = dist.get_rank(), dist.group.WORLD
     x = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(rank))
-    plan = build_plan(expert_of(rank), group)
-    arrived = dispatch(x, plan, group)
+    routes = build_routes(expert_of(rank), group)
+    arrived = dispatch(x, routes, group)
     ones = torch.ones(6, expert_of(rank).shape[1], dtype=torch.float64)
-    return x, combine(arrived, ones, plan, group), plan
+    return x, combine(arrived, ones, routes, group), routes
 
 
 def test_there_and_back_with_gates_of_one_is_k_times_the_identity_even_with_empty_messages(four):
     def to_one_rank(rank):
         return torch.tensor([[0, 1]] * 6) if rank != 2 else torch.tensor([[7, 0]] * 6)
 
-    def plan(expert_tk, group):
-        from dtlib.parallelism.expert.layer import dropless_plan
+    def routes(expert_tk, group):
+        from dtlib.parallelism.expert.layer import dropless_routes
 
-        return dropless_plan(expert_tk, 8, group)
+        return dropless_routes(expert_tk, 8, group)
 
-    results = four.run(travelled, plan, to_one_rank)
+    results = four.run(travelled, routes, to_one_rank)
     assert all(torch.equal(out, 2 * x) for x, out, _ in results)
     plans = [p for _, _, p in results]
     assert any(0 in p.sent for p in plans) and sum(sum(p.loads) for p in plans) == 4 * 6 * 2
@@ -171,12 +171,12 @@ def test_a_full_expert_drops_the_last_in_its_queue_and_their_rows_are_exactly_ze
     def first(rank):
         return torch.tensor([[0], [0], [1], [0], [5], [0]])
 
-    def plan(expert_tk, group):
-        from dtlib.parallelism.expert.layer import capacity_plan
+    def routes(expert_tk, group):
+        from dtlib.parallelism.expert.layer import capacity_routes
 
-        return capacity_plan(expert_tk, 8, 2, group)
+        return capacity_routes(expert_tk, 8, 2, group)
 
-    for x, out, used in four.run(travelled, plan, first):
+    for x, out, used in four.run(travelled, routes, first):
         assert torch.equal(out[[0, 1, 2, 4]], x[[0, 1, 2, 4]])
         assert torch.equal(out[[3, 5]], torch.zeros(2, 3, dtype=torch.float64))
         assert used.dropped == 2
@@ -200,7 +200,7 @@ def padded(build, data):
         (out * y).sum().backward()
         grads.append({"out": out.detach(), "dX": own.grad,
                       **{n: p.grad for n, p in layer.named_parameters()}})  # fmt: skip
-    return grads, layer.plan.dropped
+    return grads, layer.routes.dropped
 
 
 def test_with_room_for_all_padding_changes_nothing(four):
@@ -222,8 +222,8 @@ def counted_bytes(build, factor):
     forward = dict(log.bytes)
     with counted(dist.group.WORLD) as log:
         out.sum().backward()
-    away = sum(n for q, n in enumerate(layer.plan.sent) if q != dist.get_rank())
-    back = sum(n for q, n in enumerate(layer.plan.received) if q != dist.get_rank())
+    away = sum(n for q, n in enumerate(layer.routes.sent) if q != dist.get_rank())
+    back = sum(n for q, n in enumerate(layer.routes.received) if q != dist.get_rank())
     return forward, dict(log.bytes), (away + back) * 12 * 4
 
 
@@ -246,7 +246,7 @@ MESSAGES = [
     (lambda m: m.MoELayer(mixture(torch.float32), m.dist.group.WORLD, capacity_factor=0),
      "capacity_factor is 0"),
     (lambda m: m.experts_per_rank(6, m.dist.group.WORLD), "a divisor of experts, which is 6"),
-    (lambda m: m.capacity_plan(torch.zeros(2, 1, dtype=torch.int64), 8, 0, m.dist.group.WORLD),
+    (lambda m: m.capacity_routes(torch.zeros(2, 1, dtype=torch.int64), 8, 0, m.dist.group.WORLD),
      "capacity is 0, but must be a whole number of at least 1"),
 ]  # fmt: skip
 
@@ -278,14 +278,14 @@ def trained(model_and_tokens, steps, groups_by_size=None):
     """Train; `groups_by_size` says how the ranks share the work: {"edp": 2, "ep": 2}."""
     import torch.distributed as dist
 
+    from dtlib.mesh import Mesh, make_groups
     from dtlib.models import next_token_loss
     from dtlib.parallelism.expert.layer import expert_parallel, sum_gradients
-    from dtlib.parallelism.operators.groups import make_groups
 
     model, tokens = model_and_tokens()
     count, everyone, copies = tokens[:, 1:].numel(), None, None
     if groups_by_size:
-        own, everyone = make_groups(**groups_by_size), dist.group.WORLD
+        own, everyone = make_groups(Mesh.of(**groups_by_size)), dist.group.WORLD
         copies = own["edp"] if groups_by_size["edp"] > 1 else None
         expert_parallel(model, own["ep"])
         tokens = tokens.chunk(dist.get_world_size())[dist.get_rank()]
@@ -346,8 +346,8 @@ def without_counts():
     x = torch.ones(4, 3) * dist.get_rank()
     wants = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]])[dist.get_rank()][:, None]
     try:
-        plan = expert.dropless_plan(wants, 2, dist.group.WORLD)
-        return expert.dispatch(x, plan, dist.group.WORLD)
+        routes = expert.dropless_routes(wants, 2, dist.group.WORLD)
+        return expert.dispatch(x, routes, dist.group.WORLD)
     finally:
         expert.exchange_counts = exchanges
 

@@ -10,7 +10,6 @@ from dtlib.parallelism import (
     BiasBalancer,
     Router,
     Routing,
-    axis_groups,
     balance_loss,
     balanced_by_bias,
     even_router_overflow,
@@ -18,7 +17,6 @@ from dtlib.parallelism import (
     expert_choice,
     expert_loads,
     fill_experts,
-    groups_of,
     padding_fraction,
     route,
     z_loss,
@@ -162,17 +160,6 @@ def test_a_bias_step_too_large_never_balances():
     assert small.min() < 1.15 < 1.5 < large.min()
 
 
-@pytest.mark.parametrize("sizes", [{"dp": 2, "ep": 8, "tp": 4}, {"dp": 16, "pp": 8, "tp": 8}])
-def test_groups_of_every_axis_cover_every_rank_once(sizes):
-    world = int(np.prod(list(sizes.values())))
-    for name, groups in axis_groups(**sizes).items():
-        assert sorted(r for group in groups for r in group) == list(range(world))
-        assert all(len(group) == sizes[name] for group in groups)
-    for a in groups_of(13, **sizes).values():
-        for b in groups_of(13, **sizes).values():
-            assert a == b or set(a) & set(b) == {13}
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -182,9 +169,7 @@ def test_groups_of_every_axis_cover_every_rank_once(sizes):
         (lambda: Router(4, 2, 3), "k is 3"),
         (lambda: expert_choice(random(3, 2), 4), "capacity is 4, but must be at most"),
         (lambda: BiasBalancer(4, gamma=0), "gamma is 0, but must be positive"),
-        (lambda: groups_of(4, dp=2, tp=2), "rank is 4, but must be from 0 to 3"),
         (lambda: fill_experts([1, 2], 0), "capacity_factor is 0"),
-        (lambda: axis_groups(dp=0), "dp is 0"),
     ],
 )
 def test_a_wrong_argument_is_named_with_its_rule(wrong, says):

@@ -8,8 +8,8 @@ import torch
 
 from dtlib.collectives import PRIMITIVES
 from dtlib.collectives.primitives import at_owners, at_root, everywhere, in_columns, in_rows
+from dtlib.mesh import Copies, Partial, Replicate, Shard
 from dtlib.parallelism import ADJOINTS
-from dtlib.parallelism.operators.transposes import COPIES, GRADIENT_OF, PARTIAL, REPLICATED, SHARDED
 from dtlib.runtime import RanksError, launch
 
 
@@ -36,15 +36,15 @@ def test_the_transposes_follow_from_the_placements():
     """The transpose of before -> after goes from the gradient of after to that of before."""
     for line in ADJOINTS.values():
         back = ADJOINTS[line.transpose]
-        assert (back.before, back.after) == (GRADIENT_OF[line.after], GRADIENT_OF[line.before])
+        assert (back.before, back.after) == (line.after.gradient, line.before.gradient)
         assert ADJOINTS[back.transpose] is line
         assert (line.forward, line.backward) == (back.backward, back.forward) or line is back
 
 
 def test_the_table_is_that_of_the_primitives_and_their_adjoints():
     """Counting once is being at the one root; partial before and copies after are everywhere."""
-    places = {REPLICATED: {at_root}, SHARDED: {at_owners, in_rows, in_columns}}
-    places |= {PARTIAL: {everywhere}, COPIES: {everywhere}}
+    places = {Replicate(): {at_root}, Shard(0): {at_owners, in_rows, in_columns}}
+    places |= {Partial(): {everywhere}, Copies(): {everywhere}}
     named = {
         "copy_to_ranks": "broadcast",
         "sum_over_ranks": "reduce",
@@ -251,12 +251,13 @@ def test_an_all_reduce_in_place_is_silently_no_part_of_the_graph(ranks):
     def gaps(operator):
         import torch.distributed as dist
 
+        from dtlib.mesh import Copies, Partial, Replicate
         from dtlib.parallelism import adjoint_gap
 
         world = dist.group.WORLD
         return (
-            adjoint_gap(operator, (4, 3), world, before="partial", after="replicated"),
-            adjoint_gap(operator, (4, 3), world, before="partial", after="copies"),
+            adjoint_gap(operator, (4, 3), world, before=Partial(), after=Replicate()),
+            adjoint_gap(operator, (4, 3), world, before=Partial(), after=Copies()),
         )
 
     for as_g, as_all_reduce in ranks.run(gaps, in_place):
@@ -272,6 +273,7 @@ def test_the_certificate_refuses_every_operator_under_another_ones_placements(ra
         import torch.distributed as dist
 
         from dtlib import parallelism as p
+        from dtlib.mesh import Copies, Partial, Replicate, Shard
 
         world, P = dist.group.WORLD, dist.get_world_size()
         shape = (2 * P, 3)
@@ -280,15 +282,15 @@ def test_the_certificate_refuses_every_operator_under_another_ones_placements(ra
             return p.adjoint_gap(operator, shape, world, before, after)
 
         return {
-            "no f": gap(lambda x, group: torch.clone(x), "replicated", "copies"),
-            "all_reduce as g": gap(p.all_reduce, "partial", "replicated"),
-            "g as all_reduce": gap(p.sum_over_ranks, "partial", "copies"),
+            "no f": gap(lambda x, group: torch.clone(x), Replicate(), Copies()),
+            "all_reduce as g": gap(p.all_reduce, Partial(), Replicate()),
+            "g as all_reduce": gap(p.sum_over_ranks, Partial(), Copies()),
             "gather once as all_gather": gap(
-                lambda x, group: p.gather_slices(x, group, 0), "sharded", "copies"
+                lambda x, group: p.gather_slices(x, group, 0), Shard(), Copies()
             ),
-            "all_gather as gather once": gap(p.all_gather, "sharded", "replicated"),
+            "all_gather as gather once": gap(p.all_gather, Shard(), Replicate()),
             "slice of each as slice of one": gap(
-                lambda x, group: x.chunk(P)[dist.get_rank()], "replicated", "sharded"
+                lambda x, group: x.chunk(P)[dist.get_rank()], Replicate(), Shard()
             ),
         }
 
@@ -312,7 +314,7 @@ def test_the_certificate_refuses_every_operator_under_another_ones_placements(ra
         ("all_to_all(torch.ones(P), world, [1] * P)", "receive_counts = None; give the counts"),
         ("all_reduce(torch.ones(2), None)", "group = None; a process group is given explicitly"),
         ("adjoint_gap('al_reduce', (2,), world)", "operator = 'al_reduce'; the table has"),
-        ("adjoint_gap(all_reduce, (2,), world, 'sharded', 'once')", "after = 'once'; a placement"),
+        ("adjoint_gap(all_reduce, (2,), world, Shard(), 'once')", "after = 'once'; a placement"),
     ],
 )
 def test_an_error_names_the_argument_its_value_and_the_rule(ranks, call, says):
@@ -320,9 +322,14 @@ def test_an_error_names_the_argument_its_value_and_the_rule(ranks, call, says):
         import torch
         import torch.distributed as dist
 
-        from dtlib import parallelism
+        from dtlib import mesh, parallelism
 
-        names = {"torch": torch, "world": dist.group.WORLD, "P": dist.get_world_size()}
+        names = {
+            "torch": torch,
+            "Shard": mesh.Shard,
+            "world": dist.group.WORLD,
+            "P": dist.get_world_size(),
+        }
         names |= {name: getattr(parallelism, name) for name in ("all_reduce", "all_gather")}
         names |= {name: getattr(parallelism, name) for name in ("all_to_all", "own_slice")}
         names |= {name: getattr(parallelism, name) for name in ("reduce_scatter", "adjoint_gap")}
@@ -338,6 +345,7 @@ def test_how_far_an_operator_is_off_does_not_depend_on_its_size(ranks):
     def gaps(scale):
         import torch.distributed as dist
 
+        from dtlib.mesh import Replicate, Shard
         from dtlib.parallelism import adjoint_gap
         from dtlib.parallelism.operators.adjoint import linear
 
@@ -350,8 +358,8 @@ def test_how_far_an_operator_is_off_does_not_depend_on_its_size(ranks):
             return linear(x, lambda x: scale * x, transpose=lambda y: 2 * scale * y)
 
         return (
-            adjoint_gap(differs, (4, 3), world, before="replicated", after="replicated"),
-            adjoint_gap(doubled, (4, 3), world, before="sharded", after="sharded"),
+            adjoint_gap(differs, (4, 3), world, before=Replicate(), after=Replicate()),
+            adjoint_gap(doubled, (4, 3), world, before=Shard(), after=Shard()),
         )
 
     P, plain = ranks.n, ranks.run(gaps, 1.0)

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from dtlib.mesh import Shard
 from dtlib.parallelism import ADJOINTS
 from dtlib.runtime import RanksError, launch
 
@@ -48,7 +49,7 @@ def expected(words, n, P):
 def test_every_operator_sends_what_its_line_says_forwards_and_backwards(ranks, name):
     P, line = ranks.n, ADJOINTS[name]
     whole = (6 * P, 5)
-    part_goes_in = line.before == "sharded" and line.forward == "all-gather"
+    part_goes_in = line.before == Shard() and line.forward == "all-gather"
     shape = (6, 5) if part_goes_in else whole
     arguments = {"dim": 0} if name in ("own_slice", "gather_slices") else {}
     for there, back in ranks.run(forwards_and_backwards, name, shape, **arguments):

@@ -530,12 +530,13 @@ def piped_errors(spec, spoil=False):
     """On a rank of two stages of two: the worst gradient where W actions give those of weights."""
     import torch.distributed as dist
 
+    from dtlib.mesh import Mesh, make_groups
     from dtlib.models import GPT, gradients, next_token_loss, relative_errors, worst
-    from dtlib.parallelism import make_groups, tensor_parallel, vocab_parallel_cross_entropy
+    from dtlib.parallelism import tensor_parallel, vocab_parallel_cross_entropy
     from dtlib.parallelism.pipeline import run, stages_of, zero_bubble
     from dtlib.parallelism.tensor.model import cut_of
 
-    groups, rank = make_groups(pipe=2, tp=2), dist.get_rank()
+    groups, rank = make_groups(Mesh.of(pipe=2, tp=2)), dist.get_rank()
     tokens, targets = torch.randint(12, (2, 4, 5), generator=torch.Generator().manual_seed(1))
     whole = GPT(spec, dtype=torch.float64)
     next_token_loss(whole(tokens), targets).backward()
