@@ -131,9 +131,12 @@ def errors_of(listed):
 
 @contextmanager
 def spoilt(how):
-    """Break the library on this rank, which may stay when the block has failed."""
+    """Break the library on this rank, which may stay when the block has failed.
+
+    `lean` takes names of `attention` when it is imported: before, so that none is broken.
+    """
     from dtlib.parallelism.sequence import attention as sequence
-    from dtlib.parallelism.sequence import masks
+    from dtlib.parallelism.sequence import lean, masks  # noqa: F401
 
     allowed, looked_up, attends = sequence.allowed, masks._looked_up, sequence.tile_state
     joined = sequence.with_gradients
