@@ -1,1 +1,1 @@
-"""Data parallelism: `flat`, `backward`, `alike`, `replica`, `overlap`, `rounding`, and its `cost`."""
+"""Data parallelism: `flat`, `backward`, `alike`, `replica`, `overlap`, `rounding`; `cost`."""
