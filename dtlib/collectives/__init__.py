@@ -56,9 +56,10 @@ if TYPE_CHECKING:
     from dtlib.collectives.nodes import Port, Wire, Nodes, round_robin
     from dtlib.collectives.transport import Counting, Clocked
     from dtlib.collectives.on_ranks import execute, emulate
+    from dtlib.collectives.cost.simulated import schedule_time, round_times
     from dtlib.collectives.cost.ring_and_tree import (
-        schedule_time, round_times, ring_reduce_scatter_time, ring_all_gather_time,
-        ring_all_reduce_time, tree_broadcast_time, tree_all_reduce_time, flat_all_reduce_time,
+        ring_reduce_scatter_time, ring_all_gather_time, ring_all_reduce_time, tree_broadcast_time,
+        tree_all_reduce_time, flat_all_reduce_time,
         recursive_doubling_all_reduce_time, halving_doubling_all_reduce_time,
         double_binary_tree_all_reduce_time, double_binary_tree_best_segments,
         pairwise_all_to_all_time, ring_tree_crossover_bytes, ring_half_performance_bytes,

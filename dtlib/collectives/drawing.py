@@ -3,7 +3,7 @@
 from collections import defaultdict
 from math import ceil
 
-from dtlib.collectives.cost.ring_and_tree import round_times
+from dtlib.collectives.cost.simulated import round_times
 from dtlib.collectives.schedule import Round, Schedule, Send
 from dtlib.timeline import Span, Timeline
 

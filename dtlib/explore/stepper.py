@@ -9,7 +9,7 @@ import numpy as np
 
 from dtlib.collectives import check
 from dtlib.collectives.cost import bounds
-from dtlib.collectives.cost.ring_and_tree import round_times
+from dtlib.collectives.cost.simulated import round_times
 from dtlib.collectives.schedule import Schedule
 from dtlib.explore.controls import Task
 from dtlib.explore.kit.source import as_sentence

@@ -63,6 +63,8 @@ _SYMBOLS = (
     Symbol("beta_in", r"\beta_\text{in}", "B/s",
            "bandwidth of a rank to the other ranks of its node, per direction", _MACHINE,
            (3e11, 4.5e11)),
+    Symbol("port_beta", r"\beta_\text{port}", "B/s",
+           "bandwidth of one network port of a node, per direction", _MACHINE, _RATES),
     Symbol("gamma", r"\gamma", "s/B", "time to reduce one byte into another", _MACHINE,
            (5e-13, 1e-10)),
     Symbol("handover", r"\theta", "s", "time for which one piece of a message waits at a station",

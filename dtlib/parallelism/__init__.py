@@ -1,7 +1,7 @@
 """Ways to split a training step over ranks.
 
 `operators`, communication that a gradient can pass; `data`, `tensor`, `pipeline`, `sequence` and
-`expert`, one room for each strategy; `cost`, the first account of them all.
+`expert`, one room for each strategy, with what it costs in its own `cost`.
 """
 
 from typing import TYPE_CHECKING
@@ -10,11 +10,6 @@ from dtlib.lazy import face
 
 # fmt: off
 if TYPE_CHECKING:
-    from dtlib.parallelism.cost import (
-        micro_batch_count, pipeline_bubble_time, activation_message_bytes, tensor_parallel_time,
-        pipeline_send_time, sharded_exchange_time, exposed_time, last_backward_time,
-        zero_exchange_time, replica_count, replica_bandwidth,
-    )
     from dtlib.parallelism.operators.groups import group_within
     from dtlib.parallelism.operators.adjoint import (
         copy_to_ranks, sum_over_ranks, all_reduce, all_gather, reduce_scatter, all_to_all, shift,
@@ -30,7 +25,8 @@ if TYPE_CHECKING:
     from dtlib.parallelism.data.overlap import overlapped_steps, simulate_step, share_sizes
     from dtlib.parallelism.data.cost import (
         evenly_divided_time, data_parallel_step_time, data_parallel_fastest_ranks,
-        best_bucket_count, sparse_crossover_ranks, summation_error_bound,
+        best_bucket_count, sparse_crossover_ranks, summation_error_bound, replica_count,
+        micro_batch_count, replica_bandwidth, last_backward_time, exposed_time,
     )
     from dtlib.parallelism.tensor.cuts import Cut, Undivided
     from dtlib.parallelism.tensor.layers import (
@@ -43,8 +39,8 @@ if TYPE_CHECKING:
     from dtlib.parallelism.tensor.vocab_loss import vocab_parallel_cross_entropy
     from dtlib.parallelism.tensor.splits import split_steps, run_split
     from dtlib.parallelism.tensor.cost import (
-        tensor_parallel_layer_bytes, tensor_forward_headroom, tensor_step_headroom,
-        tensor_parallel_least_hidden, head_imbalance_share, vocab_loss_bytes, gathered_logits_bytes,
+        activation_message_bytes, tensor_parallel_layer_bytes, tensor_forward_headroom,
+        tensor_parallel_time, head_imbalance_share, vocab_loss_bytes, gathered_logits_bytes,
     )
     from dtlib.parallelism.sequence.softmax_state import SoftmaxState, softmax_monoid
     from dtlib.parallelism.sequence.masks import (
@@ -59,8 +55,8 @@ if TYPE_CHECKING:
     from dtlib.parallelism.sequence.model import ATTENTIONS, ContextParallel, context_parallel
     from dtlib.parallelism.sequence.cost import (
         attention_score_bytes, ring_hop_bytes, ring_attention_bytes, lean_ring_backward_bytes,
-        ulysses_attention_bytes, ring_over_ulysses_ratio, ring_step_flops, ring_hiding_tokens,
-        ring_buffer_bytes, ring_attention_time, all_gather_attention_time, ulysses_attention_time,
+        ulysses_attention_bytes, ring_over_ulysses_ratio, ring_step_flops, ring_buffer_bytes,
+        ring_attention_time, all_gather_attention_time, ulysses_attention_time,
         contiguous_causal_steps, zigzag_causal_steps,
     )
     from dtlib.parallelism.expert.routing import (

@@ -20,7 +20,8 @@ from dtlib.collectives import (
     tree_broadcast,
 )
 from dtlib.foundations import GB, catalog, us
-from dtlib.parallelism import pipeline_send_time, tensor_parallel_time
+from dtlib.parallelism import tensor_parallel_time
+from dtlib.parallelism.pipeline import pipeline_send_time
 
 BOUNDS = {
     ring_all_reduce: lambda P: Fraction(2 * (P - 1), P),

@@ -23,8 +23,8 @@ MACHINE = {
     "element_bytes": 2,
     "peak": NODE.gpu.peak("bf16"),
     "bandwidth": NODE.gpu.hbm_bandwidth,
-    "beta_in": NODE.link.beta,
-    "beta": NODE.nic.beta,
+    "beta": NODE.link.beta,
+    "port_beta": NODE.nic.beta,
 }
 BARS = {"memory": memory_headroom, "link": link_headroom, "network ports": port_headroom}
 

@@ -41,7 +41,7 @@ def test_the_ports_carry_what_leaves_a_node(tp):
     between = sum(rotated(list(g), activations) for g in sharing)
     counted = flops / (gradients + between)
     machine = {"ranks_per_node": NODE, "element_bytes": Fraction(WIDTH), "peak": Fraction(1)}
-    assert port_headroom(tokens, HIDDEN, Fraction(tp), nics=1, beta=1, **machine) == counted
+    assert port_headroom(tokens, HIDDEN, Fraction(tp), nics=1, port_beta=1, **machine) == counted
     apart = sum(rotated(scattered(g), Fraction(WIDTH * params, tp)) for g in same_part)
     assert apart == gradients * Fraction(replicas - 1, replicas) * max(1, NODE // tp)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from dtlib.foundations import context_parallel_tokens
 from dtlib.mesh import Mesh
 from dtlib.parallelism import (
     BiasBalancer,
@@ -83,9 +84,7 @@ def test_every_time_of_attention_is_the_sum_of_its_steps():
 
 
 def test_a_hop_is_as_long_as_its_step_at_the_hiding_length():
-    tokens = sequence_cost.ring_hiding_tokens(
-        heads=14, kv_heads=7, element_bytes=2, peak=1e3, beta=4
-    )
+    tokens = context_parallel_tokens(heads=14, kv_heads=7, element_bytes=2, peak=1e3, beta=4)
     assert tokens == 1000 / 4 / 2
     given = SIZES | {"seq": 5 * tokens, "cp": 5}
     flops = sequence_cost.ring_step_flops(micro_batch=3, seq=5 * tokens, hidden=42, cp=5)

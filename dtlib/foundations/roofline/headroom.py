@@ -41,18 +41,18 @@ def memory_headroom(tokens_per_rank, tp, peak, bandwidth):
     source="Shoeybi et al. 2019, whose four all-reduces are counted",
     conditions="as for the intensity of tensor parallelism; gradients are not counted",
 )
-def link_headroom(hidden, tp, element_bytes, peak, beta_in):
-    """The headroom of a rank's link inside the node for the all-reduces of tensor parallelism.
+def link_headroom(hidden, tp, element_bytes, peak, beta):
+    """The headroom of a rank's link for the all-reduces of tensor parallelism.
 
     Equation: the intensity of tensor parallelism over the ridge of that link.
     Arguments: `hidden` width, `tp` ranks, `element_bytes` of one activation, `peak` FLOP/s,
-    `beta_in` bytes/s per direction. Returns a ratio.
+    `beta` bytes/s per direction. Returns a ratio.
     Raises ZeroDivisionError for one rank, which sends nothing. Source: Shoeybi et al. 2019.
 
-    >>> round(link_headroom(hidden=8192, tp=8, element_bytes=2, peak=989e12, beta_in=450e9), 2)
+    >>> round(link_headroom(hidden=8192, tp=8, element_bytes=2, peak=989e12, beta=450e9), 2)
     2.4
     """
-    return headroom(tensor_parallel_intensity(hidden, tp, element_bytes), peak, beta_in)
+    return headroom(tensor_parallel_intensity(hidden, tp, element_bytes), peak, beta)
 
 
 @formula(
@@ -89,19 +89,22 @@ def border_intensity(tokens_per_rank, hidden, tp, ranks_per_node, element_bytes)
     source="a ring of neighbours leaves its node once",
     conditions="as for the intensity at the border; the rings are spread evenly over the ports",
 )
-def port_headroom(tokens_per_rank, hidden, tp, ranks_per_node, nics, element_bytes, peak, beta):
+def port_headroom(
+    tokens_per_rank, hidden, tp, ranks_per_node, nics, element_bytes, peak, port_beta
+):
     """The headroom of a node's network ports, for gradients and for tensor parallelism beyond it.
 
     Equation: the intensity at the border over the ridge of all ports together.
-    Arguments: as of `border_intensity`, and `nics` ports of `beta` bytes/s per direction, `peak`
-    FLOP/s. Returns a ratio. Raises ZeroDivisionError for no tokens or no width. Source: count.
+    Arguments: as of `border_intensity`, and `nics` ports of `port_beta` bytes/s per direction,
+    `peak` FLOP/s. Returns a ratio. Raises ZeroDivisionError for no tokens or no width.
+    Source: count.
 
-    >>> machine = {"ranks_per_node": 8, "element_bytes": 2, "peak": 989e12, "beta": 50e9}
+    >>> machine = {"ranks_per_node": 8, "element_bytes": 2, "peak": 989e12, "port_beta": 50e9}
     >>> round(port_headroom(tokens_per_rank=3297, hidden=8192, tp=8, nics=8, **machine), 2)
     2.0
     """
     return headroom(
         border_intensity(tokens_per_rank, hidden, tp, ranks_per_node, element_bytes),
         peak,
-        nics * beta,
+        nics * port_beta,
     )

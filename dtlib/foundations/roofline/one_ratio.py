@@ -94,16 +94,17 @@ def pipeline_parallel_extent(element_bytes, peak, beta):
     conditions=f"attention alone, every token meets every other; forward and backward alike; "
     f"{_PEAK}",
 )
-def context_parallel_tokens(kv_heads, heads, element_bytes, peak, beta):
+def context_parallel_tokens(heads, kv_heads, element_bytes, peak, beta):
     """A rank's tokens of one sequence from which it can pass keys and values on while it computes.
 
     Equation: for each pair of a query and a key 4 FLOP per channel of a query head; for each key
     two numbers per channel of a key head. The rank's own queries are what is left.
-    Arguments: `kv_heads` of `heads`, `element_bytes` of one activation, `peak` FLOP/s, `beta`
-    bytes/s per direction. Returns a count of tokens. Raises ZeroDivisionError for a bandwidth of 0.
+    Arguments: `heads` of queries and `kv_heads` of keys, `element_bytes` of one activation, `peak`
+    FLOP/s, `beta` bytes/s per direction. Returns a count of tokens.
+    Raises ZeroDivisionError for a bandwidth of 0.
     Source: Liu, Zaharia and Abbeel 2023; count for fewer key heads.
 
-    >>> round(context_parallel_tokens(8, 64, element_bytes=2, peak=989e12, beta=50e9))
+    >>> round(context_parallel_tokens(64, 8, element_bytes=2, peak=989e12, beta=50e9))
     2472
     """
     return element_bytes / 2 * kv_heads / heads * ridge_intensity(peak, beta)
@@ -116,16 +117,16 @@ def context_parallel_tokens(kv_heads, heads, element_bytes, peak, beta):
     conditions="causal attention, tokens dealt out so that every block of pairs is half full; "
     f"{_PEAK}",
 )
-def causal_context_parallel_tokens(kv_heads, heads, element_bytes, peak, beta):
+def causal_context_parallel_tokens(heads, kv_heads, element_bytes, peak, beta):
     """The same under a causal mask whose work is spread evenly: half the work, the same bytes.
 
     Equation: twice as many tokens. Arguments, returns and errors: as `context_parallel_tokens`.
     Source: count.
 
-    >>> round(causal_context_parallel_tokens(8, 64, element_bytes=2, peak=989e12, beta=50e9))
+    >>> round(causal_context_parallel_tokens(64, 8, element_bytes=2, peak=989e12, beta=50e9))
     4945
     """
-    return 2 * context_parallel_tokens(kv_heads, heads, element_bytes, peak, beta)
+    return 2 * context_parallel_tokens(heads, kv_heads, element_bytes, peak, beta)
 
 
 @formula(

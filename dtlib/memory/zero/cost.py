@@ -1,9 +1,11 @@
-"""What ZeRO's stages send, per rank and step, with and without accumulated gradients."""
+"""What ZeRO's stages send, per rank and step, and how long that takes on rings."""
 
+from dtlib.collectives.cost.ring_and_tree import ring_all_reduce_time
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import where
 
 _ZERO = "Rajbhandari et al. 2020"
+_RING = "ring collectives, one port per rank, nothing overlaps"
 
 
 @formula(
@@ -86,4 +88,51 @@ def zero_sent_bytes(params, stage, dp, m, element_bytes):
     """
     return sharded_sent_bytes(
         params, weight_gathers(stage, m), gradient_scatters(stage, m), dp, element_bytes
+    )
+
+
+@formula(
+    symbol=r"T_\text{shards}",
+    unit="s",
+    source=_ZERO,
+    conditions=f"{_RING}; weights are gathered layer by layer, again for every micro-batch",
+)
+def sharded_exchange_time(n, layers, m, dp, alpha, beta):
+    """The time for which ZeRO's stage 3 communicates in one step.
+
+    Equation: per micro-batch the weights are gathered forward and again backward, and the
+    gradients reduced and scattered; each of the three is half of a ring all-reduce, and starts
+    anew for every layer.
+    Arguments: `n` bytes of a rank's undivided weights, in so many `layers`; `m` micro-batches, `dp`
+    replicas, `alpha` seconds, `beta` bytes/s. Returns seconds.
+    Raises ZeroDivisionError for `beta` = 0. Source: Rajbhandari et al. 2020.
+
+    >>> times = [sharded_exchange_time(60e9, 48, 1, 128, alpha, 50e9) for alpha in (0, 2e-6)]
+    >>> [round(time, 2) for time in times]
+    [3.57, 3.61]
+    """
+    return 3 * m * (layers * (dp - 1) * alpha + (dp - 1) / dp * n / beta)
+
+
+@formula(
+    symbol=r"T_\text{ZeRO}",
+    unit="s",
+    source=_ZERO,
+    conditions=f"{_RING}; up to stage 2 gradients are exchanged once a step",
+)
+def zero_exchange_time(stage, n, layers, m, dp, alpha, beta):
+    """The time for which replicas exchange gradients, and in stage 3 weights, in one step.
+
+    Equation: one ring all-reduce, or from stage 3 on what gathering adds.
+    Arguments: `stage` 0 to 3, `n` bytes of a rank's undivided weights, in so many `layers`; `m`
+    micro-batches, `dp` replicas, `alpha` seconds, `beta` bytes/s. Returns seconds.
+    Raises ZeroDivisionError for `beta` = 0. Source: Rajbhandari et al. 2020.
+
+    >>> [round(zero_exchange_time(z, 60e9, 48, 8, 128, 0, 320e9), 2) for z in (2, 3)]
+    [0.37, 4.46]
+    """
+    return where(
+        stage < 3,
+        ring_all_reduce_time(n, dp, alpha, beta),
+        sharded_exchange_time(n, layers, m, dp, alpha, beta),
     )

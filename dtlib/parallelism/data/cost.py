@@ -1,11 +1,11 @@
 """What data parallelism costs: the step, what of its communication hides, and what the sum rounds.
 
-The strategy itself is in `data.py`; the time of a step in buckets is `bucketed_time` of chapter 2.
+The strategy itself is in `replica`; the time of a step in buckets is `bucketed_time` of chapter 2.
 """
 
 from dtlib.collectives.cost.ring_and_tree import ring_all_reduce_time
 from dtlib.formulas.formula import formula
-from dtlib.formulas.poly import maximum, sqrt
+from dtlib.formulas.poly import maximum, minimum, sqrt
 
 
 @formula(
@@ -130,3 +130,99 @@ def summation_error_bound(roundoff, P, absolute_sum):
     2.81...
     """
     return (P - 1) * roundoff / (1 - (P - 1) * roundoff) * absolute_sum
+
+
+@formula(
+    symbol=r"P_\text{replicas}",
+    unit="",
+    source="counting",
+    conditions="every rank works, and the groups divide the ranks",
+)
+def replica_count(P, tp, p):
+    """How many replicas of the model share the batch.
+
+    Equation: all ranks, over those of one replica. Arguments: `P` ranks, `tp` that share a layer,
+    `p` stages. Returns a count. Raises ZeroDivisionError for 0. Source: counting.
+
+    >>> replica_count(P=128, tp=4, p=2)
+    16.0
+    """
+    return P / (tp * p)
+
+
+@formula(
+    symbol=r"m_\text{step}",
+    unit="",
+    source="counting",
+    conditions="the batch divides evenly",
+)
+def micro_batch_count(batch_tokens, dp, micro_batch, seq):
+    """How many micro-batches each replica works through in one step.
+
+    Equation: the tokens of a step, over those of one micro-batch of every replica.
+    Arguments: counts. Returns a count. Raises ZeroDivisionError for an empty micro-batch.
+    Source: counting.
+
+    >>> micro_batch_count(batch_tokens=2**22, dp=16, micro_batch=2, seq=4096)
+    32.0
+    """
+    return batch_tokens / (dp * micro_batch * seq)
+
+
+@formula(
+    symbol=r"\beta_\text{ports}",
+    unit="B/s",
+    source="counting",
+    conditions="replicas lie across nodes, tensor parallelism inside; every group rings through "
+    "all ports of its members in a node",
+)
+def replica_bandwidth(nics, beta, beta_in, tp):
+    """The bandwidth that a ring of replicas has for each of its ranks.
+
+    Equation: a node's ports, shared by the rings that leave it, of which tensor parallelism makes
+    one for each of its ranks; at most the bandwidth inside.
+    Arguments: `nics` ports of `beta` bytes/s in a node; `beta_in` bytes/s inside it; `tp`.
+    Returns bytes/s. Raises ZeroDivisionError for `tp` = 0. Source: counting.
+
+    >>> [replica_bandwidth(nics=8, beta=50e9, beta_in=450e9, tp=tp) / 1e9 for tp in (1, 4, 8)]
+    [400.0, 100.0, 50.0]
+    """
+    return minimum(beta_in, nics * beta / tp)
+
+
+@formula(
+    symbol=r"T_\text{last backward}",
+    unit="s",
+    source="Li et al. 2020",
+    conditions="gradients are added up locally and exchanged with the last micro-batch",
+)
+def last_backward_time(computing, m):
+    """The arithmetic under which an exchange of gradients can hide.
+
+    Equation: two thirds of a micro-batch's work are its backward pass; only in the last one are
+    the gradients final. Arguments: `computing` seconds of a step, `m` micro-batches.
+    Returns seconds. Raises ZeroDivisionError for no micro-batches. Source: Li et al. 2020.
+
+    >>> last_backward_time(computing=12.0, m=4)
+    2.0
+    """
+    return 2 / 3 * computing / m
+
+
+@formula(
+    symbol=r"T_\text{exposed}",
+    unit="s",
+    source="arithmetic",
+    conditions="what is hidden costs the arithmetic nothing",
+)
+def exposed_time(comm, hiding, overlap_share):
+    """The part of a communication that no arithmetic hides.
+
+    Equation: at most as much hides as there is arithmetic to hide under, and of that a share.
+    Arguments: `comm` and `hiding` seconds; `overlap_share`, from 0 (nothing) to 1.
+    Returns seconds. Raises nothing. Source: arithmetic.
+
+    >>> exposed_time(comm=3.0, hiding=2.0, overlap_share=0.5)
+    2.0
+    """
+    return maximum(0, comm - overlap_share * minimum(comm, hiding))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dtlib.parallelism.pipeline.cost import (
         pipeline_bubble_fraction, pipeline_step_time, one_f_one_b_peak_count,
         interleaved_peak_count, zero_bubble_wait_time, zero_bubble_peak_count, dual_pipe_wait_time,
-        pipeline_sent_bytes,
+        pipeline_sent_bytes, pipeline_bubble_time, pipeline_send_time,
     )
     from dtlib.parallelism.pipeline.stages import GPTStage, stages_of
     from dtlib.parallelism.pipeline.execute import PipelineRun, run

@@ -6,6 +6,7 @@ inputs and gradients of the weights. A test holds every form to the simulator, b
 
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import maximum, minimum
+from dtlib.machines.alpha_beta import message_time
 
 _MEGATRON = "Narayanan et al. 2021"
 _ZERO = "Qi et al. 2023"
@@ -168,3 +169,44 @@ def pipeline_sent_bytes(n, m, p, v):
     [60.129542144, 128.84901888]
     """
     return 2 * m * n * (p * v - 1)
+
+
+@formula(
+    symbol=r"T_\text{bubble}",
+    unit="s",
+    source=_MEGATRON,
+    conditions="equal stages; GPipe or 1F1B, interleaved if v is more than 1",
+)
+def pipeline_bubble_time(computing, p, m, v):
+    """The time for which a rank of a pipeline waits in one step.
+
+    Equation: the first micro-batch reaches the last rank p - 1 turns late, and the last gradient
+    comes back as late; a turn is 1/m of the rank's work, or 1/v of that where stages interleave.
+    Arguments: `computing`, seconds of work of one rank; `p` ranks in the pipeline; `m`
+    micro-batches; `v` stages of one rank. Returns seconds.
+    Raises ZeroDivisionError for no micro-batches. Source: Narayanan et al. 2021.
+
+    >>> pipeline_bubble_time(computing=32.0, p=8, m=32, v=1)
+    7.0
+    """
+    return (p - 1) / (v * m) * computing
+
+
+@formula(
+    symbol=r"T_\text{sends}",
+    unit="s",
+    source=_MEGATRON,
+    conditions="a stage waits for each message; stages that follow each other",
+)
+def pipeline_send_time(n, m, alpha, beta):
+    """The time for which a stage of a pipeline sends in one step.
+
+    Equation: one message to the next stage and one back to the one before, per micro-batch.
+    Arguments: `n` bytes of a layer's output, `m` micro-batches, `alpha` seconds, `beta` bytes/s.
+    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
+    Source: Narayanan et al. 2021.
+
+    >>> round(pipeline_send_time(n=50e6, m=10, alpha=0, beta=50e9), 3)
+    0.02
+    """
+    return 2 * m * message_time(n, alpha, beta)

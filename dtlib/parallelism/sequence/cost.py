@@ -1,12 +1,12 @@
-"""What sharing out a sequence costs: bytes of the three ways, work of a step, when a ring hides.
+"""What sharing out a sequence costs: bytes of the three ways, the work and the time of a step.
 
 Bytes are those that one rank sends in one layer, in one direction, forward unless the name says
-otherwise. The intensity of a ring stands in `dtlib.foundations.roofline.intensity`.
+otherwise. From how many tokens on a ring hides is `context_parallel_tokens` of
+`dtlib.foundations.roofline.one_ratio`.
 """
 
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import maximum
-from dtlib.foundations.roofline.times import ridge_intensity
 
 _RING = "Liu, Zaharia and Abbeel 2023"
 _ULYSSES = "Jacobs et al. 2023"
@@ -157,27 +157,6 @@ def ring_step_flops(micro_batch, seq, hidden, cp):
     True
     """
     return 4 * micro_batch * (seq / cp) ** 2 * hidden
-
-
-@formula(
-    symbol=r"\tau_\text{ring}",
-    unit="",
-    source=_RING,
-    conditions="no mask, forward; peak rates on both sides; no latency; twice as many with a "
-    "balanced causal mask",
-)
-def ring_hiding_tokens(heads, kv_heads, element_bytes, peak, beta):
-    """The tokens of a rank from which on a hop takes no longer than the step that it hides under.
-
-    Equation: where the work of a step is the ridge of the network times the bytes of a hop; batch
-    and width cancel. Arguments: `heads` and `kv_heads`, `element_bytes` of one number, `peak`
-    FLOP/s, `beta` bytes/s per direction. Returns a count of tokens.
-    Raises ZeroDivisionError for a bandwidth of 0 or no heads. Source: Liu, Zaharia and Abbeel 2023.
-
-    >>> round(ring_hiding_tokens(heads=64, kv_heads=8, element_bytes=2, peak=989e12, beta=50e9))
-    2472
-    """
-    return element_bytes / 2 * kv_heads / heads * ridge_intensity(peak, beta)
 
 
 @formula(

@@ -1,18 +1,38 @@
-"""What tensor parallelism sends, and how wide a model must be to hide it.
+"""What tensor parallelism sends, and how much of it the arithmetic can hide.
 
 A layer has 12 H^2 weights; forward that is 24 H^2 FLOP per token, of which each of t ranks does its
 part, and two all-reduces of one activation per token. Backward has twice the arithmetic and as many
-bytes, so the forward pass is the one that is hard to hide. Attention scores are left out.
+bytes, so the forward pass is the one that is hard to hide: from `tensor_parallel_width` of
+`dtlib.foundations` on. Attention scores are left out.
 """
 
+from dtlib.collectives.cost.ring_and_tree import ring_all_reduce_time
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import ceil
-from dtlib.foundations.roofline.intensity import tensor_parallel_intensity
 from dtlib.foundations.roofline.times import ridge_intensity
 
 _MEGATRON = "Shoeybi et al. 2019"
 _LAYER = "layers of 12 H^2 weights, two all-reduces forward that send no more than they must"
 _RATES = "peak rates on both sides; no latency; attention scores left out"
+_RING = "ring collectives, one port per rank, nothing overlaps"
+
+
+@formula(
+    symbol=r"n_\text{act}",
+    unit="B",
+    source=_MEGATRON,
+    conditions="numbers of two bytes",
+)
+def activation_message_bytes(micro_batch, seq, hidden):
+    """What one layer hands to the next: a row of the model's width for each token.
+
+    Equation: two bytes for every number. Arguments: counts. Returns bytes. Raises nothing.
+    Source: Shoeybi et al. 2019.
+
+    >>> activation_message_bytes(micro_batch=8, seq=2048, hidden=8192)
+    268435456
+    """
+    return 2 * micro_batch * seq * hidden
 
 
 @formula(
@@ -54,45 +74,6 @@ def tensor_forward_headroom(hidden, tp, element_bytes, peak, beta):
     1.6
     """
     return 6 * hidden / (element_bytes * (tp - 1)) / ridge_intensity(peak, beta)
-
-
-@formula(
-    symbol=r"R_\text{step}",
-    unit="",
-    source="72 H^2 / t FLOP per token over the bytes of four all-reduces",
-    conditions=f"{_LAYER}, two backward; {_RATES}",
-)
-def tensor_step_headroom(hidden, tp, element_bytes, peak, beta):
-    """The arithmetic of a layer's whole step over its communication, both as times.
-
-    Equation: the intensity of chapter 2 over the ridge of the link.
-    Arguments: as of `tensor_forward_headroom`. Returns a ratio.
-    Raises ZeroDivisionError for one rank. Source: count.
-
-    >>> round(tensor_step_headroom(hidden=8192, tp=8, element_bytes=2, peak=989e12, beta=450e9), 2)
-    2.4
-    """
-    return tensor_parallel_intensity(hidden, tp, element_bytes) / ridge_intensity(peak, beta)
-
-
-@formula(
-    symbol=r"H_\text{hide}",
-    unit="",
-    source="where the forward headroom is 1",
-    conditions=f"{_LAYER}; {_RATES}",
-)
-def tensor_parallel_least_hidden(tp, element_bytes, peak, beta):
-    """The width from which a forward pass can hide what tensor parallelism sends.
-
-    Equation: where the arithmetic of a layer takes as long as its two all-reduces; with two
-    bytes to a number a third of (t - 1) ridges.
-    Arguments: as of `tensor_forward_headroom`. Returns a width. Raises ZeroDivisionError for a
-    bandwidth of 0. Source: count.
-
-    >>> round(tensor_parallel_least_hidden(tp=8, element_bytes=2, peak=989e12, beta=450e9))
-    5128
-    """
-    return element_bytes * (tp - 1) / 6 * ridge_intensity(peak, beta)
 
 
 @formula(
@@ -150,3 +131,26 @@ def gathered_logits_bytes(micro_batch, seq, vocab, tp, element_bytes):
     1600.0
     """
     return (tp - 1) / tp * micro_batch * seq * vocab * element_bytes
+
+
+@formula(
+    symbol=r"T_\text{tensor}",
+    unit="s",
+    source=_MEGATRON,
+    conditions=f"{_RING}; layers of one attention and one feed-forward block",
+)
+def tensor_parallel_time(n, layers, reductions, p, m, tp, alpha, beta):
+    """The time for which tensor parallelism communicates in one step.
+
+    Equation: for every micro-batch and each of the rank's layers two all-reduces forward and two
+    backward (and two more where the forward pass is repeated), each of one layer's output.
+    Arguments: `n` bytes of that output; `layers`; `reductions` per layer; `p` stages; `m`
+    micro-batches; `tp` ranks that share a layer; `alpha` seconds; `beta` bytes/s per direction.
+    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
+    Source: Shoeybi et al. 2019.
+
+    >>> time = tensor_parallel_time(268435456, 80, 4, p=1, m=1, tp=8, alpha=0, beta=450e9)
+    >>> round(time, 3)
+    0.334
+    """
+    return reductions * layers / p * m * ring_all_reduce_time(n, tp, alpha, beta)

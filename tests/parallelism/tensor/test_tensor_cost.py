@@ -4,14 +4,12 @@ from fractions import Fraction
 
 import pytest
 
-from dtlib.foundations import TransformerSpec, catalog
+from dtlib.foundations import TransformerSpec, catalog, link_headroom, tensor_parallel_width
 from dtlib.parallelism import (
     gathered_logits_bytes,
     head_imbalance_share,
     tensor_forward_headroom,
     tensor_parallel_layer_bytes,
-    tensor_parallel_least_hidden,
-    tensor_step_headroom,
     vocab_loss_bytes,
 )
 
@@ -28,12 +26,12 @@ def test_headroom_is_the_spec_s_arithmetic_over_the_counted_bytes(tp, hidden):
     forward = 2 * matrices * tokens / tp / F
     sending = tensor_parallel_layer_bytes(3, 128, hidden, tp, 2) / NVLINK
     assert tensor_forward_headroom(hidden, tp, 2, F, NVLINK) == pytest.approx(forward / sending)
-    assert tensor_step_headroom(hidden, tp, 2, F, NVLINK) == pytest.approx(1.5 * forward / sending)
+    assert link_headroom(hidden, tp, 2, F, NVLINK) == pytest.approx(1.5 * forward / sending)
 
 
 @pytest.mark.parametrize(("beta", "border"), [(NVLINK, 5128), (PORT, 46153)])
 def test_golden_borders_of_eight_ranks(beta, border):
-    width = tensor_parallel_least_hidden(8, 2, F, beta)
+    width = tensor_parallel_width(8, 2, F, beta)
     assert int(width) == border
     assert tensor_forward_headroom(width, 8, 2, F, beta) == pytest.approx(1)
     assert tensor_forward_headroom(8192, 8, 2, F, beta) == pytest.approx(8192 / width)
