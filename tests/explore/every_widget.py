@@ -1,8 +1,12 @@
 """Every widget of the kit, with a task that can be done; shared by the tests of this room."""
 
-from dtlib.explore import BiasBalance, OffloadLab, RevolvePlayer, RouterBalance, Task
+from dtlib.explore import BiasBalance, OffloadLab, RevolvePlayer, RingSteps, RouterBalance, Task
 
 EVERY = {
+    RingSteps: {"task": Task(
+        "With eight ranks and the mask, be over after at most 4.5 blocks.",
+        "P == 8 and causal == 1 and path <= 4.5", {"layout": 1}, "Zigzag.",
+    )},
     BiasBalance: {"task": Task(
         "Bring the busiest below 1.15 by step 60.", "busiest < 1.15 and step <= 60",
         {"gamma": 0.01, "step": 60}, "A gamma of 0.01 is quick.",

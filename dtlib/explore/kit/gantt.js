@@ -20,6 +20,11 @@ const LOOKS = {
     "stroke-dasharray": "3 2",
   },
 };
+// Paler, where many bars bear names.
+for (const look of ["forward", "backward", "weight", "communication", "other"]) {
+  const { fill } = LOOKS[look];
+  LOOKS[`pale ${look}`] = { ...OUTLINED, fill, "fill-opacity": 0.35, stroke: fill };
+}
 const namePaint = (look) =>
   look === "communication" ? ink.onCommunication : LOOKS[look]["fill-opacity"] ? ink.text : ink.paper;
 

@@ -25,11 +25,21 @@ function roomOf({ hint, player }, spec, seen, figures, width) {
   const head = Math.max(narrow ? 44 : 32, 22 * lines(spec.title, 17, width - 80));
   const task = spec.task ? 24 + 22 * lines(`Try this: ${spec.task.text}`, 15, width - 52) : 0;
   const stage = 10 + figures.reduce((sum, { height }) => sum + height, 0);
-  const heights = spec.controls.map(({ kind }) => (kind === "slider" ? 18 + touch : touch));
-  const rows = narrow ? heights : heights.filter((_, i) => i % 2 === 0);
-  const controls = 8 + rows.reduce((sum, height) => sum + height + 4, -4);
+  const choices = spec.controls.filter(({ kind }) => kind === "choice");
+  const others = spec.controls.filter(({ kind }) => kind !== "choice");
+  const heights = [
+    ...choices.map(({ label, words }) => {
+      const wanted = words.reduce((sum, one) => sum + 38 + 7.4 * one.length, 7.4 * label.length);
+      return touch * Math.ceil(wanted / width);
+    }),
+    ...(narrow ? others : others.filter((_, i) => i % 2 === 0)).map(() => 18 + touch),
+  ];
+  const controls = 8 + heights.reduce((sum, height) => sum + height + 4, -4);
   const transport = player ? (narrow ? 2 * touch + 16 : touch + 8) : 0;
-  const readout = 8 + (seen.rows ?? []).reduce((sum, row) => sum + (row.length > 2 ? 41 : 31), 0);
+  const readout = (seen.rows ?? []).reduce((sum, [name, value, share]) => {
+    const words = 22 * lines(name + value, 16.5);
+    return sum + 9 + words + (share === undefined ? 0 : 10);
+  }, 8);
   const words = 8 + 20.3 * lines(seen.said, 14) + (hint ? 2 + 18.9 * lines(hint, 13) : 0);
   return Math.round(28 + head + task + stage + transport + controls + readout + words);
 }

@@ -47,10 +47,11 @@ def timeline_svg(timeline: Timeline, alt: str, width: int = 690) -> str:
                   "gap": 4} for row in rows],
         "spans": [
             {"row": row_of[span.rank, span.lane], "start": float(span.start - origin),
-             "stop": float(span.stop - origin), "look": span.kind, "name": span.name}
+             "stop": float(span.stop - origin), "look": f"pale {span.kind}", "name": span.name}
             for span in timeline.spans
         ],
-        "kinds": [[kind, timeline.names.get(kind, kind)] for kind in order if kind in kinds],
+        "kinds": [[f"pale {kind}", timeline.names.get(kind, kind)]
+                  for kind in order if kind in kinds],
         "stop": float(timeline.makespan) or 1,
         "unit": timeline.unit,
         "label": alt,

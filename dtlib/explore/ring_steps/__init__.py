@@ -1,0 +1,1 @@
+"""The steps of a causal ring: `ring_steps`; `model.js` times them."""
