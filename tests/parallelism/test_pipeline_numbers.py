@@ -186,17 +186,17 @@ def test_messages_on_gpus_start_as_one_batch_and_wait_for_all_of_it(monkeypatch)
 
 
 def test_a_span_on_a_gpu_ends_when_the_gpu_is_done(monkeypatch):
-    from dtlib.parallelism.pipeline import Action
     from dtlib.parallelism.pipeline.execute import _Worker
-    from dtlib.timeline import Recorder
 
-    worker, ends = _Worker.__new__(_Worker), []
-    worker.recorder, worker.like = Recorder(0), OnGPU()
+    worker, done = _Worker.__new__(_Worker), []
+    worker.times, worker.like = [], OnGPU()
     worker.like.device = "cuda:3"
-    monkeypatch.setattr(torch.cuda, "synchronize", ends.append)
-    with worker.span(Action("F", 0, 0)):
-        assert ends == []
-    assert ends == ["cuda:3"] and worker.recorder.spans[0].kind == "forward"
+    monkeypatch.setattr(
+        torch.cuda, "synchronize", lambda device: done.append((device, len(worker.times)))
+    )
+    with worker.timed():
+        assert done == [] and len(worker.times) == 1
+    assert done == [("cuda:3", 1)] and len(worker.times) == 2
 
 
 def test_a_header_says_every_dtype_and_shape_and_refuses_what_does_not_fit():

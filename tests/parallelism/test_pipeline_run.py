@@ -194,6 +194,51 @@ def test_the_measured_timeline_has_every_action_in_the_order_of_its_row(results)
         assert ranks[0][4].peak_activations == simulate(schedule).peak_activations
 
 
+def noted(schedule, spoil=False):
+    """On a rank: its forward passes by a clock of their own, the timeline, and what was gathered.
+
+    Spoilt, every action has the times of the next one in its row.
+    """
+    import contextlib
+    import time
+    from unittest import mock
+
+    import torch.distributed as dist
+    from torch.nn.functional import mse_loss
+
+    from dtlib.parallelism import counted
+    from dtlib.parallelism.pipeline import execute
+
+    right, group, notes = execute._spans, dist.group.WORLD, []
+    stages = [torch.nn.Linear(3, 3) for _ in range(schedule.stages)]
+    for stage in stages:
+        stage.register_forward_hook(lambda *_: notes.append(time.perf_counter()))
+    x, y = torch.randn(2, 2 * schedule.m, 3)
+
+    def next_ones(schedule, times):
+        return right(schedule, [when[2:] + when[:2] for when in times])
+
+    spoilt = mock.patch.object(execute, "_spans", next_ones) if spoil else contextlib.nullcontext()
+    with spoilt, counted(group) as log:
+        timeline = execute.run(schedule, stages, x, y, mse_loss, group).timeline
+    gathered = [event for event in log.events if event.operation == "all_gather"]
+    return notes, timeline, [event.bytes for event in gathered]
+
+
+@pytest.mark.parametrize("schedule", [one_f_one_b(4, M), zero_bubble(4, M, 1)])
+@pytest.mark.parametrize("spoil", [False, True])
+def test_every_rank_has_the_times_that_the_others_measured(pools, schedule, spoil):
+    ranks = pools[4].run(noted, schedule, spoil)
+    longest = max(len(schedule.actions(rank)) for rank in range(4))
+    for _, timeline, gathered in ranks:
+        assert timeline.spans == ranks[0][1].spans
+        assert gathered == [3 * 8 * (1 + M + 2 * longest)]  # one message, to three others
+        for rank, (notes, _, _) in enumerate(ranks):
+            spans = [span for span in timeline.of(rank) if span.kind == "forward"]
+            within = [s.start < t < s.stop for s, t in zip(spans, notes, strict=True)]
+            assert all(within) is not spoil
+
+
 def test_a_run_leaves_nothing_behind(pools):
     """A message's handle that outlives its process group ends the process with an error."""
 

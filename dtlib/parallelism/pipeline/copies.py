@@ -38,19 +38,14 @@ class Copies:
         for parameter in self.earlier:
             parameter.grad = None
 
-    def described(self) -> dict:
-        """For all ranks to see: each weight's dtype and shape, and whether it has a gradient."""
-        return {
-            ranks: {w: (str(p.dtype), tuple(p.shape), p.grad is not None) for w, p in held.items()}
-            for ranks, held in self.by_ranks.items()
-        }
-
-    def add(self, everybody: list[dict], group) -> None:
-        """Give every copy the sum of all. ``everybody`` are the descriptions of all ranks.
+    def add(self, group) -> None:
+        """Give every copy the sum of all; every rank of the group calls it, with copies or without.
 
         A weight that got a gradient on no rank keeps none. Raises ValueError, on every rank, if the
         ranks of a weight do not describe it alike.
         """
+        everybody = [None] * dist.get_world_size(group)
+        dist.all_gather_object(everybody, self._described(), group=group)
         _check_alike(everybody)
         vectors = []
         for ranks, held in sorted(self.by_ranks.items()):
@@ -62,6 +57,13 @@ class Copies:
             if gradient is not None:
                 new, parameter.grad = parameter.grad, gradient
                 parameter.grad += 0 if new is None else new
+
+    def _described(self) -> dict:
+        """For all ranks to see: each weight's dtype and shape, and whether it has a gradient."""
+        return {
+            ranks: {w: (str(p.dtype), tuple(p.shape), p.grad is not None) for w, p in held.items()}
+            for ranks, held in self.by_ranks.items()
+        }
 
     def _sum(self, vectors: list[tuple[tuple[int, ...], list[nn.Parameter]]], group) -> None:
         """Each list of gradients goes to all its ranks, as one vector; they add in one order."""

@@ -5,6 +5,7 @@ rank needs it sends; both are posted in the order of `messages`. The backward pa
 (`split`) if the schedule has weight gradients as actions of their own.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from dtlib.parallelism.pipeline.post import Post, Tensors
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
 from dtlib.parallelism.pipeline.simulation import SPAN_KINDS, PipelineTimeline
 from dtlib.parallelism.pipeline.split import deferring, do_weights
-from dtlib.timeline import Recorder
+from dtlib.timeline import Span
 
 
 class PipelineRun(NamedTuple):
@@ -96,7 +97,8 @@ class _Worker:
         self.learns = "W" in schedule.owed
         if self.learns:
             _require_learning(schedule, batch.loss)
-        self.recorder, self.row = Recorder(rank), schedule.actions(rank)
+        self.row = schedule.actions(rank)
+        self.times: list[float] = []  # when each action of the row began and ended, in turn
         splits = any(action.kind == "W" for action in self.row)
         self.splits = {s for s, stage in stages.items() if splits and _keeps_its_weights(stage)}
         self.here: dict[tuple, Tensors] = {}  # results for a stage on this rank
@@ -120,7 +122,7 @@ class _Worker:
         needed = {"F": ("F", s - 1, i), "W": None}.get(kind, ("B", s + 1, i))
         outer = needed and not 0 <= needed[1] < self.schedule.stages
         arrived = self.take(needed) if needed and not outer else None
-        with self.span(action):
+        with self.timed():
             if kind == "F":
                 result = self.forward(s, i, self.batch.inputs[i] if s == 0 else arrived)
             if "B" in kind:
@@ -195,27 +197,46 @@ class _Worker:
                 )
 
     @contextmanager
-    def span(self, action: Action):
-        with self.recorder.span(str(action), SPAN_KINDS[action.kind]):
-            yield
-            if self.like.is_cuda:
-                torch.cuda.synchronize(self.like.device)
+    def timed(self):
+        self.times.append(time.perf_counter())
+        yield
+        if self.like.is_cuda:
+            torch.cuda.synchronize(self.like.device)
+        self.times.append(time.perf_counter())
 
 
 def _together(worker: _Worker, copies: Copies, group) -> PipelineRun:
-    """What all ranks have found, on every rank; and copies of a weight get their sum."""
-    everybody = [None] * worker.schedule.p
-    found = worker.losses, worker.recorder.spans, copies.described()
-    dist.all_gather_object(everybody, found, group=group)
-    losses, spans, described = zip(*everybody, strict=True)
-    copies.add(described, group)
-    losses = {i: part[i] for part in losses for i in part}
+    """What all ranks have found, on every rank; and copies of a weight get their sum.
+
+    A rank's message is of numbers only, since all ranks know the schedule: whether it has copies,
+    the losses, and when each of its actions began and ended.
+    """
+    schedule = worker.schedule
+    P, m, last = schedule.p, schedule.m, schedule.stages - 1
+    own = [bool(copies.by_ranks), *(worker.losses.get(i) or 0.0 for i in range(m)), *worker.times]
+    longest = 1 + m + 2 * max(len(schedule.actions(rank)) for rank in range(P))
+    row = torch.tensor(own + [0.0] * (longest - len(own)), dtype=torch.float64)
+    table = [torch.empty_like(row, device=worker.like.device) for _ in range(P)]
+    dist.all_gather(table, row.to(worker.like.device), group=group)
+    rows = [row.tolist() for row in table]
+    if any(row[0] for row in rows):
+        copies.add(group)
+    losses = [rows[schedule.rank_of(last, i)][1 + i] for i in range(m)]
     return PipelineRun(
-        sum(losses[i] for i in range(worker.schedule.m)) if worker.batch.loss else None,
-        PipelineTimeline([span for part in spans for span in part], worker.schedule),
+        sum(losses) if worker.batch.loss else None,
+        PipelineTimeline(_spans(schedule, [row[1 + m :] for row in rows]), schedule),
         worker.input_gradients,
         worker.outputs or {},
     )
+
+
+def _spans(schedule: PipelineSchedule, times: list[list[float]]) -> list[Span]:
+    """Of each rank's actions, from the times at which they began and ended, in turn."""
+    return [
+        Span(rank, "compute", str(action), start, stop, SPAN_KINDS[action.kind])
+        for rank, when in enumerate(times)
+        for action, start, stop in zip(schedule.actions(rank), when[::2], when[1::2], strict=False)
+    ]
 
 
 def _smooth(x: torch.Tensor) -> bool:
