@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from dtlib.memory.zero.square import (
         whole_update, parts_update, square_gap, check_elementwise, NormalisedSGD,
     )
-    from dtlib.memory.zero.flat import Flat
     from dtlib.memory.zero.clipping import clip_gradients, copies_held
     from dtlib.memory.zero.optimizer import ShardedOptimizer
     from dtlib.memory.zero.scaler import ShardedGradScaler

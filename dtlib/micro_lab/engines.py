@@ -21,7 +21,8 @@ from torch.nn import functional as F
 from dtlib.formulas.units import MiB
 from dtlib.memory.zero.full import FullySharded
 from dtlib.micro_lab.step_log import StepLog
-from dtlib.parallelism.data.replica import DataParallel, buckets_of
+from dtlib.parallelism.data.flat import Flat, buckets_of
+from dtlib.parallelism.data.replica import DataParallel
 from dtlib.runtime.names import all_gather_single, reduce_scatter_single
 
 ENGINES = ("single", "ddp", "zero3", "fsdp", "torch-ddp")
@@ -185,7 +186,7 @@ def _logged_gather(flat, log: StepLog, unit: str) -> Callable:
     plain = flat.gather
 
     def gather():
-        travel = log.travel("all_gather", flat.whole.numel() * flat.whole.itemsize, unit=unit)
+        travel = log.travel("all_gather", flat.whole.nbytes, unit=unit)
         return travel.follow(plain())
 
     return gather
@@ -196,7 +197,7 @@ def _logged_reduce(flat, log: StepLog, unit: str) -> Callable:
 
     def reduce(factor, dtype=None):
         itemsize = (dtype or flat.parameters[0].dtype).itemsize
-        travel = log.travel("reduce_scatter", flat.P * flat.part * itemsize, unit=unit)
+        travel = log.travel("reduce_scatter", flat.length * itemsize, unit=unit)
         whole, part, work = plain(factor, dtype)
         return whole, part, travel.follow(work)
 
@@ -273,7 +274,7 @@ def native_bucket_bytes(
 
 def own_bucket_bytes(parameters: Iterable[nn.Parameter], bucket_mb: float | None = None):
     """The buckets of `DataParallel`, which are closed before they would pass their limit."""
-    return [bucket.bytes for bucket in buckets_of(list(parameters)[::-1], *_caps(bucket_mb))]
+    return [Flat(bucket).bytes for bucket in buckets_of(list(parameters)[::-1], *_caps(bucket_mb))]
 
 
 def _caps(bucket_mb: float | None) -> tuple[int, int]:

@@ -13,7 +13,7 @@ hide and what it cannot is in `dtlib.memory.offload.pipeline`; stores are in
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import nn
@@ -23,6 +23,7 @@ from dtlib.memory.offload.activations import OffloadedActivations
 from dtlib.memory.offload.parameters import OffloadedParameters
 from dtlib.memory.offload.store import Store
 from dtlib.memory.offload.stream import placed, places, streamed, wait_for_all
+from dtlib.parallelism.data.flat import buckets_of
 
 __all__ = ["OffloadedActivations", "OffloadedOptimizer", "OffloadedParameters", "streamed"]
 
@@ -84,9 +85,9 @@ class OffloadedOptimizer(torch.optim.Optimizer):
         super().__init__(optimizer.param_groups, optimizer.defaults)
         self.param_groups = optimizer.param_groups
         self._all = [p for group in optimizer.param_groups for p in group["params"]]
-        parted = list(_buckets(self._all, bucket_bytes)) if units is None else [*map(list, units)]
+        parted = self._parted(self._all) if units is None else [*map(list, units)]
         _check_units(parted, self._all)
-        self.units: list[Unit] = []
+        self.units: list[StateRow] = []
         self._take_over(parted)
 
     def add_param_group(self, param_group: dict) -> None:
@@ -95,11 +96,15 @@ class OffloadedOptimizer(torch.optim.Optimizer):
         if not any(param_group is own for own in groups):
             self.optimizer.add_param_group(param_group)
             self._all += groups[-1]["params"]
-            self._take_over(_buckets(groups[-1]["params"], self._bucket_bytes))
+            self._take_over(self._parted(groups[-1]["params"]))
+
+    def _parted(self, parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
+        """Neighbours of one device, in buckets; without a limit each is alone in its own."""
+        return buckets_of(parameters, self._bucket_bytes or 1, kind=lambda p: p.device)
 
     def _take_over(self, parted: Iterable[list[nn.Parameter]]) -> None:
         first = len(self.units)
-        self.units += [Unit(f"state {id(self)} {i}", unit) for i, unit in enumerate(parted, first)]
+        self.units += [StateRow(f"state {id(self)} {i}", p) for i, p in enumerate(parted, first)]
         self._send(self.units[first:])
 
     @property
@@ -202,7 +207,7 @@ class OffloadedOptimizer(torch.optim.Optimizer):
         leaf.grad = parameter.grad.float()
         return leaf
 
-    def _take_state(self, unit: "Unit") -> dict:
+    def _take_state(self, unit: "StateRow") -> dict:
         """Take what travels out of the optimizer; numbers stay."""
         taken = {}
         for parameter in unit.parameters:
@@ -212,15 +217,15 @@ class OffloadedOptimizer(torch.optim.Optimizer):
                 del own[name]
         return taken
 
-    def _put(self, unit: "Unit") -> list:
+    def _put(self, unit: "StateRow") -> list:
         state = self._take_state(unit)
         return [self.store.put(unit.key, unit.write(state))] if any(state.values()) else []
 
-    def _send(self, units: Iterable["Unit"]) -> None:
+    def _send(self, units: Iterable["StateRow"]) -> None:
         wait_for_all([transfer for unit in units for transfer in self._put(unit)])
 
 
-class Unit:
+class StateRow:
     """Parameters whose state travels together, as one row of bytes under one name.
 
     `places`: from (parameter, name of the state) to shape, dtype and offset in the row.
@@ -258,18 +263,6 @@ class Unit:
 def travels(value) -> bool:
     """State is worth a journey if it is a tensor of some length; a count is not."""
     return isinstance(value, torch.Tensor) and value.dim() > 0
-
-
-def _buckets(parameters: list[nn.Parameter], bucket_bytes: int | None) -> Iterator[list]:
-    """Neighbours of one device, at most so many bytes in a bucket, or one parameter."""
-    bucket: list[nn.Parameter] = []
-    for parameter in parameters:
-        filled = sum(p.nbytes for p in bucket) + parameter.nbytes
-        if bucket and (filled > (bucket_bytes or 0) or parameter.device != bucket[0].device):
-            yield bucket
-            bucket = []
-        bucket.append(parameter)
-    yield bucket
 
 
 def _check_units(units: list, parameters: list[nn.Parameter]) -> None:

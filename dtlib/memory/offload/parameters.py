@@ -16,7 +16,7 @@ from torch import nn
 from dtlib.formulas.require import require, require_count, require_type
 from dtlib.memory.offload.store import Store, StoreError, Transfer
 from dtlib.memory.offload.stream import placed, places
-from dtlib.memory.recompute.run import running_pieces
+from dtlib.memory.pieces import running_pieces
 
 
 class OffloadedParameters:
@@ -127,7 +127,7 @@ class OffloadedParameters:
 
     def _turn(self, i: int, back: bool = False) -> None:
         """It is layer i's turn: hooks call this before its forward and its backward pass."""
-        if "recompute_chain" in running_pieces:
+        if "recompute_chain" in running_pieces():
             raise RuntimeError(
                 f"OffloadedParameters: layer {i} runs in a recompute_chain, whose gradients come "
                 "when its weights are gone. Recompute layer by layer: "

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import CheckpointPolicy
 
 from dtlib.formulas.require import require, require_type
+from dtlib.memory.pieces import piece_of
 from dtlib.memory.recompute.run import (
     FirstRun,
     Slot,
@@ -22,7 +23,6 @@ from dtlib.memory.recompute.run import (
     forgetting,
     generators,
     kept_generators,
-    piece_of,
     set_generators,
 )
 from dtlib.memory.recompute.schedule import RecomputeError

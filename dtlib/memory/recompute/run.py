@@ -26,6 +26,7 @@ import torch
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
 from dtlib.formulas.require import require, require_type
+from dtlib.memory.pieces import piece_of
 from dtlib.memory.recompute.schedule import (
     RecomputeAction,
     RecomputeError,
@@ -226,19 +227,6 @@ def enter(tensor: torch.Tensor, needs_gradient: bool) -> torch.Tensor:
     if not needs_gradient:
         return tensor.detach()
     return _Enter.apply(tensor.detach(), torch.empty(0, requires_grad=True))
-
-
-running_pieces: list[str] = []  # whose first run is going on; who takes weights away reads it
-
-
-@contextmanager
-def piece_of(owner: str) -> Iterator[None]:
-    """Inside, a piece runs that hands over its parameters' gradients when all of it is over."""
-    running_pieces.append(owner)
-    try:
-        yield
-    finally:
-        running_pieces.pop()
 
 
 def forgetting() -> saved_tensors_hooks:

@@ -1,6 +1,6 @@
 """ZeRO: the state of training, every rank a part of it.
 
-`square`, the property; `flat`, a tensor in equal parts; `clipping`; `optimizer`, stages 1 and 2,
-with its `scaler`; `units`, `order`, `state` and `full`, stage 3; `steps`, what a rank holds when;
-`cost` and `hybrid`, what it sends.
+`square`, the property; `parts`, a flat tensor in equal parts; `clipping`; `units`, `order` and
+`full`, stage 3; `state`, of an optimizer of parts; `optimizer`, stages 1 and 2, with its `scaler`;
+`steps`, what a rank holds when; `cost` and `hybrid`, what it sends.
 """

@@ -22,12 +22,13 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dtlib.formulas.require import require, require_count, require_type
-from dtlib.memory.recompute.run import running_pieces
-from dtlib.memory.zero.flat import Reductions, check_dtypes
+from dtlib.memory.pieces import running_pieces
 from dtlib.memory.zero.order import RunOrder
+from dtlib.memory.zero.parts import Reductions, check_dtypes
 from dtlib.memory.zero.state import gather_optimizer_state, load_optimizer_state
-from dtlib.memory.zero.units import Shard, Unit, divide, shards
-from dtlib.parallelism.data.buckets import broadcast_coalesced
+from dtlib.memory.zero.units import GatheredFlat, Unit, divide
+from dtlib.parallelism.data.alike import broadcast_coalesced
+from dtlib.parallelism.data.backward import BackwardPass
 from dtlib.parallelism.operators.keeper import KeepsHooks
 from dtlib.parallelism.operators.messages import ranks_of
 
@@ -93,7 +94,7 @@ class FullySharded(KeepsHooks):
         self.units = []
         for name, part, parameters in divide(module, units):
             keep = keep_root if part is module else not reshard
-            self.units.append(Unit(name, part, shards(parameters, group, dtype), keep))
+            self.units.append(Unit(name, part, parameters, keep, group, dtype))
         self._piece_of = {p: own for flat in self._flats() for p, own in flat.piece_of.items()}
         for name, parameter in module.named_parameters():
             parameter.sharded_as = repr(name)
@@ -103,7 +104,7 @@ class FullySharded(KeepsHooks):
             unit.module.register_forward_hook(after)
         self._back = RunOrder(self.units, group)
         self._forth = RunOrder(self.units, group, then=self._back)
-        self._sync, self._running = True, False
+        self._sync, self._pass = True, None
         self._open, self._to_come, self._reduced = [], [], set()
 
     def forward(self, *args, **kwargs):
@@ -112,7 +113,7 @@ class FullySharded(KeepsHooks):
         for unit in self.units:
             unit.release()  # what a pass without a backward pass has left
         self._reductions.forget()
-        self._running, self._open, self._to_come = False, [], []
+        self._pass, self._open, self._to_come = None, [], []
         if self.dtype is not None:
             args, kwargs = tree_map(self._cast, (args, kwargs))
         self._forth.begin()
@@ -124,14 +125,14 @@ class FullySharded(KeepsHooks):
         return result
 
     def _before_forward(self, unit, module, args, kwargs) -> None:
-        if running_pieces:
+        if pieces := running_pieces():
             raise RuntimeError(
                 f"FullySharded: unit {unit.name!r} runs inside a piece that "
-                f"{running_pieces[-1]} runs again, and would release its weights before their "
+                f"{pieces[-1]} runs again, and would release its weights before their "
                 "gradients are there. Recompute inside each unit: let its forward call checkpoint, "
                 "or take Recomputed(model, 'selective')"
             )
-        if self._running:  # a recomputation, within the backward pass
+        if self._pass:  # a recomputation within it
             unit.gather()
             return
         self._forth.run(unit)
@@ -143,7 +144,7 @@ class FullySharded(KeepsHooks):
             register_multi_grad_hook(inputs, lambda gradients: self._after_backward(unit))
 
     def _after_forward(self, unit, module, args, output) -> None:
-        if self._running:
+        if self._pass:
             return
         outputs = [x for x in _differentiable(output) if not x.is_leaf]
         if torch.is_grad_enabled() and not outputs:
@@ -162,10 +163,9 @@ class FullySharded(KeepsHooks):
                 "after it, and a gradient of gradients would need them. Take such a penalty of a "
                 "replicated module: DataParallel, with ShardedOptimizer"
             )
-        if not self._running:
-            self._running, self._reduced = True, set()
+        if not self._pass:
+            self._pass, self._reduced = BackwardPass(self._finish), set()
             self._back.begin()
-            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
         if unit not in self._open:
             self._back.run(unit)
             self._open.append(unit)
@@ -203,7 +203,7 @@ class FullySharded(KeepsHooks):
                 flat.join_nothing()
         for unit in self.units:
             unit.release()
-        self._running = False
+        self._pass = None
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -278,7 +278,9 @@ class FullySharded(KeepsHooks):
         targets = self.module.state_dict(keep_vars=True)
         if different := sorted(map(str, set(targets) ^ set(state_dict))):
             raise ValueError(f"state_dict: names that only one of the two has: {different}")
-        shapes = dict(pair for flat in self._flats() for pair in flat.shape_of.items())
+        shapes = {}
+        for flat in self._flats():
+            shapes.update(zip(flat.parameters, flat.shapes, strict=True))
         for name, target in targets.items():
             found = getattr(state_dict[name], "shape", None)
             allowed = shapes.get(target, target.shape)
@@ -299,7 +301,7 @@ class FullySharded(KeepsHooks):
         """Take this rank's parts of a whole state."""
         load_optimizer_state(optimizer, self._flats(), state_dict)
 
-    def _flats(self) -> list[Shard]:
+    def _flats(self) -> list[GatheredFlat]:
         return [flat for unit in self.units for flat in unit.flats]
 
     def _check_frozen(self) -> None:

@@ -6,11 +6,12 @@ may work between the two, on parts: what is gathered then is the updated weights
     update . all-reduce  =  all-gather . update . reduce-scatter
 
 The bytes are those of data parallelism; the optimizer's state is 1/P of it. Stage 3 is in
-`zero_full.py`, the square above in `zero_square.py`, bytes in `zero_cost.py`.
+`full.py`, the square above in `square.py`, bytes in `cost.py`.
 """
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 
 import torch
 from torch import nn
@@ -18,16 +19,12 @@ from torch import nn
 from dtlib.formulas.require import require_positive, require_type
 from dtlib.formulas.units import MiB
 from dtlib.memory.zero.clipping import clip_gradients
-from dtlib.memory.zero.flat import (
-    Flat,
-    Reductions,
-    check_dtypes,
-    load_whole_state,
-    of_one_kind,
-    whole_state,
-)
+from dtlib.memory.zero.parts import PartedFlat, Reductions, check_dtypes
 from dtlib.memory.zero.square import check_elementwise
-from dtlib.parallelism.data.buckets import broadcast_coalesced
+from dtlib.memory.zero.state import load_whole_state, whole_state
+from dtlib.parallelism.data.alike import broadcast_coalesced
+from dtlib.parallelism.data.backward import BackwardPass
+from dtlib.parallelism.data.flat import buckets_of, by_kind
 from dtlib.parallelism.operators.messages import ranks_of
 
 
@@ -81,11 +78,11 @@ class ShardedOptimizer(torch.optim.Optimizer):
         self.stage, self.group = stage, group
         self.optimizer = self._make = partial(optimizer_class, **defaults)
         self._sizes = bucket_bytes, master_dtype
-        self.flats: list[Flat] = []
+        self.flats: list[PartedFlat] = []
         self._listed: list[list[nn.Parameter]] = []
-        self._flat_of: dict[nn.Parameter, Flat] = {}
+        self._trained: set[nn.Parameter] = set()
         self._reductions = Reductions(1 / P if average else 1.0)
-        self._running = False
+        self._pass: BackwardPass | None = None
         require_type("ShardedOptimizer", Iterable, parameters=parameters)
         super().__init__(parameters, defaults)
         if not self.flats:
@@ -97,9 +94,10 @@ class ShardedOptimizer(torch.optim.Optimizer):
         group = read_group(param_group, [p for listed in self._listed for p in listed])
         bucket_bytes, master_dtype = self._sizes
         broadcast_coalesced(group["params"], self.group)
+        alike = by_kind(p for p in reversed(group["params"]) if p.requires_grad)
         flats = [
-            Flat(bucket, self.group, own_dtype=master_dtype)
-            for bucket in _buckets(group["params"], bucket_bytes)
+            PartedFlat(bucket, self.group, own_dtype=master_dtype)
+            for bucket in buckets_of(chain.from_iterable(alike), bucket_bytes)
         ]
         parts = {**group, "params": [flat.own for flat in flats]}
         if self._listed:
@@ -108,11 +106,10 @@ class ShardedOptimizer(torch.optim.Optimizer):
             self.optimizer = self._make([parts])
         self._listed.append(group["params"])
         self.flats = flats + self.flats  # the last group's gradients are ready first
-        for flat in flats:
-            for parameter in flat.parameters:
-                self._flat_of[parameter] = flat
-                if self.stage == 2:
-                    parameter.register_post_accumulate_grad_hook(self._on_ready)
+        for parameter in chain.from_iterable(alike):
+            self._trained.add(parameter)
+            if self.stage == 2:
+                parameter.register_post_accumulate_grad_hook(self._on_ready)
 
     def step(self, closure: Callable | None = None):
         """Reduce what is not reduced yet, update the own parts, gather all of them."""
@@ -148,7 +145,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
             flat.own.grad = None
             flat.drop_gradients()
         self._reductions.forget()
-        self._running = False
+        self._pass = None
 
     def state_dict(self) -> dict:
         """The whole state, on every rank, as the optimizer would give it of whole parameters.
@@ -207,7 +204,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
                 flat.keep_changes()
 
     def _check_parameters(self) -> None:
-        if self._running:
+        if self._pass:
             raise RuntimeError(
                 "ShardedOptimizer: a backward pass has failed, and only some of its gradients are "
                 "reduced. Call zero_grad() and run it again"
@@ -215,8 +212,8 @@ class ShardedOptimizer(torch.optim.Optimizer):
         for flat in self.flats:
             flat.check_shown()
         for parameter in (p for listed in self._listed for p in listed):
-            if parameter.requires_grad != (parameter in self._flat_of):
-                now = "is frozen now" if parameter in self._flat_of else "was frozen then"
+            if parameter.requires_grad != (parameter in self._trained):
+                now = "is frozen now" if parameter in self._trained else "was frozen then"
                 raise RuntimeError(
                     f"ShardedOptimizer: a parameter of shape {tuple(parameter.shape)} {now}, and a "
                     "part is made of those that train when they are listed. Make another optimizer "
@@ -225,20 +222,15 @@ class ShardedOptimizer(torch.optim.Optimizer):
 
     def _on_ready(self, parameter: nn.Parameter) -> None:
         """Stage 2: autograd has added the last contribution to this gradient."""
-        if not self._running:
-            self._running, self._waiting = True, list(self.flats)
-            self._missing = {flat: set(flat.parameters) for flat in self.flats}
-            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
-        self._missing[self._flat_of[parameter]].discard(parameter)
-        while self._waiting and not self._missing[self._waiting[0]]:
-            self._reductions.start(self._waiting.pop(0))
+        if not self._pass:
+            self._pass = BackwardPass(self._finish, self.flats, self._reductions.start)
+        self._pass.strike_off(parameter)
+        self._pass.launch_complete()
 
     def _finish(self) -> None:
-        """The backward pass is over: what has got no gradient counts as zero."""
-        for flat in self._waiting:
-            self._reductions.start(flat)
+        self._pass.launch_rest()
         self._reductions.finish()
-        self._running = False
+        self._pass = None
 
 
 def read_group(param_group: dict, known: Iterable[nn.Parameter]) -> dict:
@@ -254,21 +246,3 @@ def read_group(param_group: dict, known: Iterable[nn.Parameter]) -> dict:
     if len(set(listed)) < len(listed):
         raise ValueError("parameters: one is listed twice, and would be updated in two parts")
     return group
-
-
-def _buckets(parameters: list[nn.Parameter], size: int) -> list[list[nn.Parameter]]:
-    """What is trained, the last parameter first, in lists of at most so many bytes.
-
-    Gradients get ready from the last to the first. A large parameter has a list of its own.
-    """
-    buckets = []
-    for same in of_one_kind(p for p in reversed(parameters) if p.requires_grad):
-        filled = size
-        for parameter in same:
-            n = parameter.numel() * parameter.element_size()
-            if filled + n > size:
-                buckets.append([])
-                filled = 0
-            buckets[-1].append(parameter)
-            filled += n
-    return buckets

@@ -3,18 +3,19 @@
 The nouns:
 
 - **Unit**: a module, such as a transformer block, whose weights come and go together.
-- **Shard**: one of its flat tensors. The whole comes and goes; this rank's part stays.
+- **Gathered**: a flat tensor whose whole comes and goes; this rank's part stays.
 - **Piece**: what of one parameter lies in the part, perhaps nothing. It is what an optimizer gets.
 - **Released**: a parameter whose numbers are not here. It says so, and does not count as empty.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 import torch
 from torch import nn
 
-from dtlib.memory.zero.flat import Flat, of_one_kind
+from dtlib.memory.zero.parts import PartedFlat
+from dtlib.parallelism.data.flat import by_kind
 from dtlib.runtime.names import all_gather_single
 
 # A NaN that no arithmetic gives, by the bytes of a number: who objects to a gather sends it.
@@ -59,7 +60,7 @@ def _not_here(values) -> RuntimeError:
     )
 
 
-class Shard(Flat):
+class GatheredFlat(PartedFlat):
     """A flat tensor whose whole comes and goes. Its part is cut by parameter into ``pieces``.
 
     A piece has the numbers of one parameter that lie in this rank's part, and as many dimensions
@@ -118,7 +119,7 @@ class Shard(Flat):
         if self.whole.itemsize in OBJECTION:
             kind, mark = OBJECTION[self.whole.itemsize]
             sent.view(kind).fill_(mark)
-        received = sent.new_empty(self.P * self.part)
+        received = sent.new_empty(self.length)
         all_gather_single(received, sent, group=self.group)
         return self.objectors(received)
 
@@ -152,8 +153,9 @@ class Shard(Flat):
 class Unit:
     """A module and its flat tensors: gathered together, released together."""
 
-    def __init__(self, name: str, module: nn.Module, flats: list[Shard], keep: bool):
-        self.name, self.module, self.flats, self.keep = name or "root", module, flats, keep
+    def __init__(self, name: str, module: nn.Module, parameters, keep: bool, group, dtype=None):
+        self.name, self.module, self.keep = name or "root", module, keep
+        self.flats = [GatheredFlat(alike, group, dtype) for alike in by_kind(parameters)]
         self.gathered, self._works = False, None
         self.release()
 
@@ -181,7 +183,6 @@ class Unit:
                 raise RuntimeError(different(f"rank {flat.rank} runs unit {self.name!r}", ranks))
         if not self.gathered:
             for flat in self.flats:
-                flat._sent = None
                 flat.show()
         self.gathered, self._works = True, None
 
@@ -237,11 +238,6 @@ def divide(module: nn.Module, units) -> list[tuple[str, nn.Module, list[nn.Param
         home[parameter] = innermost if home.get(parameter, innermost) == innermost else ""
     members = {name: [p for p in home if home[p] == name] for name in sorted(chosen, key=bool)}
     return [(name, chosen[name], held) for name, held in members.items() if held]
-
-
-def shards(parameters: Iterable[nn.Parameter], group, dtype=None) -> list[Shard]:
-    """Flat tensors of parameters, one for each kind."""
-    return [Shard(same, group, dtype) for same in of_one_kind(parameters)]
 
 
 def _listed_members(module: nn.Module) -> Iterator[nn.Module]:

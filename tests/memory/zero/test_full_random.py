@@ -24,14 +24,14 @@ def test_random_models_train_as_in_one_process(four, examples):
 
 def without(name, replacement, many):
     """The same judgement with a part of FullySharded put out of action."""
-    from dtlib.memory.zero.units import Shard
+    from dtlib.memory.zero.units import GatheredFlat
 
-    kept = getattr(Shard, name)
-    setattr(Shard, name, replacement)
+    kept = getattr(GatheredFlat, name)
+    setattr(GatheredFlat, name, replacement)
     try:
         return judge(many)
     finally:
-        setattr(Shard, name, kept)
+        setattr(GatheredFlat, name, kept)
 
 
 def forget(*arguments):

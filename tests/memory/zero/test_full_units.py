@@ -18,7 +18,7 @@ def decayed(ways, count_zero=True):
     from torch import nn
 
     from dtlib.memory import FullySharded, ShardedOptimizer
-    from dtlib.memory.zero.units import Shard
+    from dtlib.memory.zero.units import GatheredFlat
 
     class Partly(nn.Module):
         def __init__(self):
@@ -45,12 +45,12 @@ def decayed(ways, count_zero=True):
             optimizer.step()
         return {name: value.clone() for name, value in net.state_dict().items()}
 
-    kept = Shard.join_nothing
-    Shard.join_nothing = kept if count_zero else lambda shard: None
+    kept = GatheredFlat.join_nothing
+    GatheredFlat.join_nothing = kept if count_zero else lambda shard: None
     try:
         first, *others = map(train, ways)
     finally:
-        Shard.join_nothing = kept
+        GatheredFlat.join_nothing = kept
     return [all(other[name].equal(first[name]) for name in first) for other in others]
 
 

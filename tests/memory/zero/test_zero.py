@@ -500,14 +500,14 @@ def damaged(stage, damage):
     import torch
     from zero_job import Job, batch
 
-    from dtlib.memory.zero import flat as zero_flat
+    from dtlib.memory.zero.parts import PartedFlat
     from dtlib.models import relative_errors, worst
 
     class Done:
         def wait(self):
             pass
 
-    flat = zero_flat.Flat
+    flat = PartedFlat
     kept = flat.gather, flat.reduce
     one, job = Job("one"), Job(stage)
 
@@ -584,11 +584,12 @@ def clipped_in_between(stage, late=True):
     import torch.distributed as dist
 
     from dtlib.memory import ShardedOptimizer
-    from dtlib.memory.zero.flat import Flat
+    from dtlib.memory.zero.parts import PartedFlat
 
     weight = torch.nn.Parameter(torch.zeros(3))
     optimizer = ShardedOptimizer([weight], torch.optim.SGD, dist.group.WORLD, stage=stage, lr=1.0)
-    kept, Flat.has_gradients = Flat.has_gradients, Flat.has_gradients if late else lambda _: False
+    kept = PartedFlat.has_gradients
+    PartedFlat.has_gradients = kept if late else lambda _: False
     try:
         optimizer.zero_grad(set_to_none=True)
         weight.sum().backward()
@@ -596,7 +597,7 @@ def clipped_in_between(stage, late=True):
         (2 * weight).sum().backward()
         optimizer.step()
     finally:
-        Flat.has_gradients = kept
+        PartedFlat.has_gradients = kept
     return norm.item(), weight.tolist()
 
 

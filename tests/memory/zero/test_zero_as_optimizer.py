@@ -258,13 +258,13 @@ def loaded_weights(stage, keep=True, saved=False):
     import torch
     from zero_trial import gap, net, own, rows, sharded
 
-    from dtlib.memory.zero.flat import Flat
+    from dtlib.memory.zero.parts import PartedFlat
 
     def backward(model, x):
         model(x).float().mean().backward()
 
-    half, kept = torch.bfloat16, Flat.keep_changes
-    Flat.keep_changes = kept if keep else lambda self: None
+    half, kept = torch.bfloat16, PartedFlat.keep_changes
+    PartedFlat.keep_changes = kept if keep else lambda self: None
     try:
         mine, masters = net(half), net(half).float()
         parts = sharded(mine.parameters(), stage=stage, master_dtype=torch.float32)
@@ -296,7 +296,7 @@ def loaded_weights(stage, keep=True, saved=False):
         rounded = net(half)
         rounded.load_state_dict(masters.state_dict())
     finally:
-        Flat.keep_changes = kept
+        PartedFlat.keep_changes = kept
     return gap(mine, rounded), own_parts.dtype == torch.float32
 
 

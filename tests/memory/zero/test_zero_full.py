@@ -87,7 +87,7 @@ def order_of_calls(prefetch):
     from torch import nn
 
     from dtlib.memory import FullySharded
-    from dtlib.memory.zero import flat as zero_flat
+    from dtlib.memory.zero.parts import PartedFlat
 
     model = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)])
     model.forward = lambda x: model[2](model[1](model[0](x)))
@@ -95,7 +95,7 @@ def order_of_calls(prefetch):
     for i, layer in enumerate(model):
         layer.register_forward_pre_hook(lambda *_, i=i: events.append(f"forward {i}"))
     names = {flat: unit.name for unit in sharded.units for flat in unit.flats}
-    kept = zero_flat.Flat.gather, zero_flat.Flat.reduce
+    kept = PartedFlat.gather, PartedFlat.reduce
     events = []
 
     def gather(flat):
@@ -106,13 +106,13 @@ def order_of_calls(prefetch):
         events.append(f"reduce {names[flat]}")
         return kept[1](flat, *how)
 
-    zero_flat.Flat.gather, zero_flat.Flat.reduce = gather, reduce
+    PartedFlat.gather, PartedFlat.reduce = gather, reduce
     try:
         for _ in range(2):
             events.clear()
             sharded(torch.randn(2, 3)).sum().backward()
     finally:
-        zero_flat.Flat.gather, zero_flat.Flat.reduce = kept
+        PartedFlat.gather, PartedFlat.reduce = kept
     return events
 
 
@@ -456,7 +456,7 @@ def recomputed_units(how, late=True):
     from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
     from dtlib.memory import FullySharded, Recomputed, checkpoint, checkpoint_policy
-    from dtlib.memory.zero.flat import Flat
+    from dtlib.memory.zero.parts import PartedFlat
     from dtlib.models import next_token_loss
 
     class Again(nn.Module):
@@ -481,14 +481,14 @@ def recomputed_units(how, late=True):
     else:
         run = Recomputed(model, checkpoint_policy("full") if how == "policy" else how)
     sharded = FullySharded(run, dist.group.WORLD, units=units, reshard=how != "policy")
-    kept = Flat.has_gradients
-    Flat.has_gradients = kept if late else lambda flat: False
+    kept = PartedFlat.has_gradients
+    PartedFlat.has_gradients = kept if late else lambda flat: False
     try:
         for _ in range(2):
             sharded.zero_grad()
             next_token_loss(sharded(zero_job.own(x)), zero_job.own(y)).backward()
     finally:
-        Flat.has_gradients = kept
+        PartedFlat.has_gradients = kept
     found = dict(zip(names, sharded.gradients().values(), strict=True))
     return [
         name for name, p in plain.named_parameters() if (found[name] - p.grad).abs().max() > 1e-12
@@ -520,7 +520,7 @@ def after_a_failed_backward_pass(stage, forget=True):
     from torch import nn
 
     from dtlib.memory import FullySharded, ShardedOptimizer
-    from dtlib.memory.zero.flat import Reductions
+    from dtlib.memory.zero.parts import Reductions
 
     def fail(*_):
         raise KeyError("on the way")

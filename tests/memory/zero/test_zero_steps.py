@@ -43,7 +43,7 @@ def real_step(stage, micro_batches, prefetch):
     from torch import nn
 
     from dtlib.memory import FullySharded, ShardedOptimizer
-    from dtlib.memory.zero.flat import Flat
+    from dtlib.memory.zero.parts import PartedFlat
     from dtlib.parallelism import counted
 
     layers = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(3))
@@ -80,9 +80,9 @@ def real_step(stage, micro_batches, prefetch):
     def before(u, *call):
         log.append((f"forward {u}", held()))
 
-    methods = {"gather": Flat.gather, "reduce": Flat.reduce}
+    methods = {"gather": PartedFlat.gather, "reduce": PartedFlat.reduce}
     for name, method in methods.items():
-        setattr(Flat, name, logged(name, method))
+        setattr(PartedFlat, name, logged(name, method))
     try:
         for u, layer in enumerate(layers):
             layer.register_forward_pre_hook(partial(before, u))
@@ -98,7 +98,7 @@ def real_step(stage, micro_batches, prefetch):
         return log, sent.total_bytes
     finally:
         for name, method in methods.items():
-            setattr(Flat, name, method)
+            setattr(PartedFlat, name, method)
 
 
 @pytest.mark.parametrize("m", [1, 2])
