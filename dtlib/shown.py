@@ -43,7 +43,7 @@ def show(*objects, docstring: bool = False, caption: str = "", alt: str = ""):
     Raises TypeError for an object that has no source and no display of its own.
 
     >>> from dtlib.formulas.units import format_quantity
-    >>> print(show(format_quantity).text[:46])
+    >>> print(show(format_quantity).text[:45])
     # dtlib.formulas.units
     def format_quantity(va
     """
@@ -60,6 +60,10 @@ def show(*objects, docstring: bool = False, caption: str = "", alt: str = ""):
         return _figure(x, caption, alt)
     if hasattr(x, "draw"):
         return _figure(x.draw(), caption, alt or repr(x))
+    if hasattr(x, "stages_of"):
+        from dtlib.parallelism.pipeline.drawing import draw
+
+        return _figure(draw(x), caption, alt or repr(x))
     if hasattr(x, "rounds"):
         from dtlib.collectives.drawing import draw
 

@@ -10,7 +10,8 @@ from dtlib.explore.mathml import mathml, plain
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.formula import Formula
 from dtlib.formulas.notation import NOTATION
-from dtlib.formulas.sheet import Sheet, readable
+from dtlib.formulas.sheet import Sheet
+from dtlib.formulas.units import readable
 
 MOST_SLIDERS = 6
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from dtlib.formulas.formula import Formula
 from dtlib.formulas.notation import NOTATION
-from dtlib.formulas.units import BASE_UNITS, format_quantity
+from dtlib.formulas.sheet_table import sheet_tables
+from dtlib.formulas.units import BASE_UNITS
 
 
 class UnitError(ValueError):
@@ -222,13 +223,9 @@ class Sheet(Mapping):
         return Sheet(given, self.lines)
 
     def __repr__(self) -> str:
-        from dtlib.formulas.sheet_table import sheet_tables
-
         return repr(sheet_tables(self))
 
     def _repr_markdown_(self) -> str:
-        from dtlib.formulas.sheet_table import sheet_tables
-
         return sheet_tables(self)._repr_markdown_()
 
     def _checked(self, name: str, entry: Line) -> Line:
@@ -281,19 +278,6 @@ class Sheet(Mapping):
                 f"line {name!r} is {_kind(entry.unit)} and cannot stay within {entry.within!r}, "
                 f"which is {_kind(known[entry.within].unit)}"
             )
-
-
-def readable(value: float, unit: str = "", digits: int = 3) -> str:
-    """A quantity as `format_quantity` prints it, and a large count in words.
-
-    >>> readable(30e9), readable(0.0126, "s"), readable(128)
-    ('30 billion', '12.6 ms', '128')
-    """
-    if unit == "":
-        for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-            if abs(value) >= size * (1 - 1e-12):
-                return f"{format_quantity(value / size, '', digits)} {word}"
-    return format_quantity(value, unit, digits)
 
 
 def _evaluate(entry: Line, found: Mapping[str, float]):

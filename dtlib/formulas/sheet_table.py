@@ -4,10 +4,13 @@ On a page a line shows its equation; in a terminal it shows the formula's name a
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from dtlib.formulas.sheet import Sheet, readable
 from dtlib.formulas.table import Table, Tables
-from dtlib.formulas.units import format_quantity
+from dtlib.formulas.units import format_quantity, readable
+
+if TYPE_CHECKING:
+    from dtlib.formulas.sheet import Sheet
 
 _LARGEST = ", the largest"
 
@@ -30,12 +33,13 @@ class LineTable(Table):
         return cell
 
 
-def sheet_tables(sheet: Sheet, groups: Mapping[str, Iterable[str]] | None = None) -> Tables:
+def sheet_tables(sheet: "Sheet", groups: Mapping[str, Iterable[str]] | None = None) -> Tables:
     """The lines of a sheet in titled groups, the largest part of each sum marked.
 
     Argument: `groups`, titles and names of lines (left out: one group of all).
     Raises KeyError for a name that is no line.
 
+    >>> from dtlib.formulas.sheet import Sheet
     >>> from dtlib.models.work import training_flops
     >>> sheet_tables(Sheet({"params": 30e9, "tokens": 4e6}, {"work": training_flops}))
     Sheet
@@ -46,7 +50,7 @@ def sheet_tables(sheet: Sheet, groups: Mapping[str, Iterable[str]] | None = None
     return Tables(_table(sheet, title, list(names)) for title, names in groups.items() if names)
 
 
-def _table(sheet: Sheet, title: str, names: list[str]) -> Table:
+def _table(sheet: "Sheet", title: str, names: list[str]) -> Table:
     values = sheet.values_at()
     rows = [
         (
@@ -64,7 +68,7 @@ def _table(sheet: Sheet, title: str, names: list[str]) -> Table:
     return LineTable(title, tuple(columns[i] for i in keep), kept, page_only=("equation",))
 
 
-def _share(sheet: Sheet, name: str, values: Mapping[str, float]) -> str:
+def _share(sheet: "Sheet", name: str, values: Mapping[str, float]) -> str:
     entry = sheet.lines[name]
     if entry.within:
         limit = readable(values[entry.within], entry.unit)
@@ -77,7 +81,7 @@ def _share(sheet: Sheet, name: str, values: Mapping[str, float]) -> str:
     return ""
 
 
-def _origin(sheet: Sheet, name: str) -> str:
+def _origin(sheet: "Sheet", name: str) -> str:
     entry = sheet.lines[name]
     if entry.formula is None:
         return " + ".join(entry.parts)
@@ -88,7 +92,7 @@ def _origin(sheet: Sheet, name: str) -> str:
     return f"{entry.formula.name}({', '.join(feeds)})"
 
 
-def _equation(sheet: Sheet, name: str) -> str:
+def _equation(sheet: "Sheet", name: str) -> str:
     entry = sheet.lines[name]
     if entry.formula is None:
         return " + ".join(sheet.label(part) for part in entry.parts)

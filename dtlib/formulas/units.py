@@ -234,3 +234,16 @@ def _fewest_decimals(number: float, most: int, style: str) -> int:
 def _decimals(number: float, digits: int) -> int:
     """How many decimals show `digits` significant digits of `number`."""
     return max(0, digits - 1 - math.floor(math.log10(abs(number)))) if number else 0
+
+
+def readable(value: float, unit: str = "", digits: int = 3) -> str:
+    """A quantity as `format_quantity` prints it, and a large count in words.
+
+    >>> readable(30e9), readable(0.0126, "s"), readable(128)
+    ('30 billion', '12.6 ms', '128')
+    """
+    if unit == "":
+        for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+            if abs(value) >= size * (1 - 1e-12):
+                return f"{format_quantity(value / size, '', digits)} {word}"
+    return format_quantity(value, unit, digits)

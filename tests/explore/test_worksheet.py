@@ -11,8 +11,8 @@ from dtlib import estimate
 from dtlib.collectives import ring_all_reduce_time
 from dtlib.explore.controls import Task, between
 from dtlib.explore.worksheet import Worksheet
-from dtlib.formulas.sheet import Given, Sheet, line, readable, total
-from dtlib.formulas.units import GB, us
+from dtlib.formulas.sheet import Given, Sheet, line, total
+from dtlib.formulas.units import GB, readable, us
 from dtlib.foundations import Cluster, catalog, published_models, training_flops
 from dtlib.foundations.roofline.pace import arithmetic_time
 from dtlib.memory import model_state_bytes

@@ -6,9 +6,9 @@ import pytest
 import sympy as sp
 
 from dtlib.formulas.notation import NOTATION
-from dtlib.formulas.sheet import Given, Sheet, SheetError, UnitError, line, readable, total
+from dtlib.formulas.sheet import Given, Sheet, SheetError, UnitError, line, total
 from dtlib.formulas.sheet_table import sheet_tables
-from dtlib.formulas.units import format_quantity
+from dtlib.formulas.units import format_quantity, readable
 from dtlib.foundations import message_time, training_flops, training_time
 
 RUN = {"params": 30e9, "tokens": 4e6, "P": 128, "peak": 989e12, "mfu": 0.45}

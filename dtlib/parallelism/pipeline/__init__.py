@@ -1,7 +1,8 @@
 """Pipeline parallelism: schedules as data, and what reads them.
 
-The nouns stand in `schedule`; builders in `builders` and `v_shaped`; then `check`, `simulation` and
-`drawing`; the equations in `cost`; `execute` runs a schedule on real ranks.
+The nouns stand in `schedule`, which prints itself by `grid`; builders in `builders` and `v_shaped`;
+`play` works through the rows for `check` and `simulation`; then `drawing`; the equations in `cost`;
+`execute` runs a schedule on real ranks.
 """
 
 from typing import TYPE_CHECKING

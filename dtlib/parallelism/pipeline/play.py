@@ -1,9 +1,10 @@
 """Let every rank work through its row: the one loop that the checker and the simulator share."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dtlib.parallelism.pipeline.schedule import PipelineSchedule, Step
+if TYPE_CHECKING:
+    from dtlib.parallelism.pipeline.schedule import PipelineSchedule, Step
 
 
 class Stuck(NamedTuple):
@@ -11,7 +12,7 @@ class Stuck(NamedTuple):
 
     rank: int
     at: int
-    step: Step
+    step: "Step"
     missing: tuple[str, int, int]
 
 
@@ -23,7 +24,7 @@ class Played(NamedTuple):
     stuck: list[Stuck]
 
 
-def play(schedule: PipelineSchedule, duration: Callable[[Step], object], comm=0) -> Played:
+def play(schedule: "PipelineSchedule", duration: Callable[["Step"], object], comm=0) -> Played:
     """Every rank does its row in order, each step as soon as what it needs is there.
 
     Arguments: ``duration`` of a step; ``comm``, how much later than at home a result is there on
@@ -69,5 +70,5 @@ def play(schedule: PipelineSchedule, duration: Callable[[Step], object], comm=0)
     return Played(starts, stops, stuck)
 
 
-def _first_missing(step: Step, done: dict, stages: int) -> tuple:
+def _first_missing(step: "Step", done: dict, stages: int) -> tuple:
     return next(need for need in step.needs(stages) if need not in done)

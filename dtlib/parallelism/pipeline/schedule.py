@@ -24,6 +24,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
+from dtlib.parallelism.pipeline.grid import grid
+
 KINDS = {
     "F": "forward",
     "B": "gradient of the input",
@@ -247,19 +249,11 @@ class PipelineSchedule:
         """
         return replace(self, rows=(*self.rows[:rank], row, *self.rows[rank + 1 :]))
 
-    def draw(self, **times):
-        """The rows in time, ranks from top to bottom; a figure. Arguments: as for `simulate`."""
-        from dtlib.parallelism.pipeline.drawing import draw
-
-        return draw(self, **times)
-
     def __repr__(self) -> str:
         counts = ((self.p, "rank"), (self.stages, "stage"), (self.m, "micro-batch"))
         return f"{self.name}: " + ", ".join(f"{k} {what}{_plural(k, what)}" for k, what in counts)
 
     def __str__(self) -> str:
-        from dtlib.parallelism.pipeline.check import grid
-
         return f"{self!r}\n{grid(self)}"
 
 
