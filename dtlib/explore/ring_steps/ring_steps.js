@@ -9,14 +9,14 @@ const pale = (share) => ({ fill: ink.fourth, "fill-opacity": share });
 function view(spec, { P, layout, causal, step }) {
   const work = causal ? spec.work[layout][P] : fullWork(P);
   const path = lastEnd(work);
-  const over = significant(path, 3);
+  const [over, busy] = [significant(path, 3), busyShare(work)];
   return {
     names: { path },
     work,
     owners: spec.owners[layout][P],
     rows: [
       ["the last step is over after", `${over} of ${P} blocks`],
-      ["share of the ranks' time that is work", `${Math.round(100 * busyShare(work))} %`],
+      ["share of the ranks' time that is work", `${Math.round(100 * busy)} %`, busy],
       ["step shown in the mask", `${step}`],
     ],
     said:

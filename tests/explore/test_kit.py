@@ -1,0 +1,61 @@
+"""The kit's own parts: bars stand where time says, and what a page could misread is escaped."""
+
+import re
+
+import pytest
+
+from dtlib.explore.kit.controls import choice, slider
+from dtlib.explore.kit.source import kit_script
+from dtlib.explore.kit.still import called, timeline_svg
+from dtlib.parallelism.pipeline import one_f_one_b, simulate
+from dtlib.timeline import Span, Timeline
+
+
+def bars(svg: str) -> list[tuple[float, float]]:
+    """Left end and width of every bar without those of the key."""
+    found = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="22"', svg)
+    return [(float(x), float(wide)) for x, wide in found]
+
+
+@pytest.mark.parametrize("p, m", [(2, 4), (4, 8)])
+def test_every_span_is_a_bar_whose_place_and_length_are_its_times(p, m):
+    timeline = simulate(one_f_one_b(p, m), f=1, b=1, w=1)
+    drawn = bars(timeline_svg(timeline, "A pipeline."))
+    assert len(drawn) == len(timeline.spans)
+    left = min(x for x, _ in drawn)
+    pixels = (682 - left) / timeline.makespan
+    for (x, wide), span in zip(drawn, timeline.spans, strict=True):
+        assert x == pytest.approx(left + pixels * span.start, abs=0.02)
+        assert wide == pytest.approx(pixels * (span.stop - span.start) - 0.7, abs=0.02)
+
+
+def test_sabotage_a_span_that_is_late_stands_elsewhere():
+    right = Timeline([Span(0, "c", "F", 0, 1), Span(0, "c", "B", 1, 3)])
+    wrong = Timeline([Span(0, "c", "F", 0, 1), Span(0, "c", "B", 1.5, 3)])
+    assert bars(timeline_svg(right, "a")) != bars(timeline_svg(wrong, "a"))
+
+
+def test_what_a_reader_could_write_does_not_become_markup():
+    svg = timeline_svg(Timeline([Span(0, 'a<b"', "F", 0, 1)]), 'A "bar" & <more>')
+    assert 'aria-label="A &quot;bar&quot; &amp; &lt;more>"' in svg
+
+
+def test_only_what_lies_in_the_window_is_drawn_and_only_whole_bars_are_named():
+    spans = [{"row": 0, "start": at, "stop": at + 2, "look": "forward", "name": at}
+             for at in range(0, 10, 2)]  # fmt: skip
+    rows = [{"label": "rank 0", "height": 24}]
+    drawn = called(
+        kit_script(),
+        "marksOf(gantt({ rows, spans, to: 5, left: 0, right: 500, top: 0 }).marks).map(written)",
+        rows=rows,
+        spans=spans,
+    )
+    assert sum(one.startswith("<rect") for one in drawn) == 3
+    assert [one[-8] for one in drawn if ">0<" in one or ">2<" in one or ">4<" in one] == ["0", "2"]
+
+
+def test_a_start_that_is_no_choice_is_named():
+    with pytest.raises(ValueError, match="layout: 3, but must be one of 0, 1"):
+        choice("layout", "Layout", {0: "a", 1: "b"}, 3)
+    with pytest.raises(ValueError, match=r"step: 7, but must be one of 0, 1, .* 12 [.]{3}"):
+        slider("step", "step", [*range(7), *range(8, 20)], 7)
