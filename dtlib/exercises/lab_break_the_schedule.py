@@ -242,7 +242,7 @@ def late(answer: Any) -> str:
 
 def _gathered(builder: Callable, where: str, P: int, *args: int) -> Schedule:
     """What the reader's builder gives: an all-gather, and no builder of the library in it."""
-    with unaided(*(f"dtlib.collectives.{room}" for room in BUILDERS), write="the rounds"):
+    with unaided(*(f"dtlib.collectives.builders.{room}" for room in BUILDERS), write="the rounds"):
         schedule = call(builder, P, *args)
     _schedule(schedule, P, where)
     must_pass(check_all_gather, schedule, where)

@@ -138,7 +138,7 @@ def test_a_listing_of_several_names_each_module_once():
     shown = show(ring_reduce_scatter, ring_all_reduce, compare).text
     assert [line for line in shown.splitlines() if line.startswith("#")] == [
         "# dtlib.collectives.builders.algorithms",
-        "# dtlib.show",
+        "# dtlib.shown",
     ]
     assert shown.index("def ring_reduce_scatter") < shown.index("def ring_all_reduce")
     assert "\n\n\ndef ring_all_reduce" in shown
@@ -213,7 +213,7 @@ def test_a_figure_without_words_is_refused():
 
 
 def test_show_is_cheap_to_import():
-    heavy = "import sys, dtlib.show, dtlib.recordings, dtlib.style; print(*sys.modules)"
+    heavy = "import sys, dtlib.shown, dtlib.recordings, dtlib.style; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", heavy], capture_output=True, text=True, check=True
     )
