@@ -284,7 +284,7 @@ def errors(runs, predict):
 
 
 def predicted(run):
-    return estimate(run.spec, run.cluster, **run.options)["step"]
+    return estimate(run.spec, run.cluster, run.layout, batch=run.batch)["step"]
 
 
 def test_published_parameter_counts_are_those_of_the_specs():
@@ -302,7 +302,7 @@ def test_on_the_weak_scaling_runs_the_estimate_beats_the_best_single_share_of_th
 
 def through_one_port(run):
     cluster = Cluster(replace(run.node, nics=1), run.cluster.nodes)
-    return estimate(run.spec, cluster, **run.options)["step"]
+    return estimate(run.spec, cluster, run.layout, batch=run.batch)["step"]
 
 
 def test_border_of_truth_on_sharded_runs_of_2021_the_estimate_loses_to_one_share_of_the_peak():
@@ -345,10 +345,10 @@ def test_stage_3_starts_a_ring_for_every_layer():
 
 
 BAD = [
-    ({"tp": 3}, "tp . pp is 3, but must be a divisor of the cluster's ranks, which is 128"),
-    ({"pp": 8}, "pp is 8, but must be a divisor of the model's layers, which is 60"),
-    ({"dp": 64}, r"dp is 64, but must be ranks / \(tp . pp\) = 128 / 1 = 128"),
-    ({"batch": 1000}, "batch is 1000, but must be a multiple of dp . micro_batch, which is 128"),
+    ({"tp": 3}, "tp x cp x pp is 3, but must be a divisor of the ranks, which is 128"),
+    ({"pp": 8}, "pp is 8, but must be a divisor of the 60 layers"),
+    ({"dp": 64}, r"dp is 64, but must be ranks / \(tp x cp x pp\) = 128 / 1 = 128"),
+    ({"batch": 1000}, "batch is 1000, but must be a multiple of dp x micro_batch, which is 128"),
     ({"batch": None}, "batch is None and batch_tokens is None, but exactly one"),
     ({"batch_tokens": 4096}, "batch is 1024 and batch_tokens is 4096, but exactly one"),
     ({"zero": 4}, "zero is 4, but must be a stage: 0, 1, 2 or 3"),
@@ -360,7 +360,10 @@ BAD = [
     ({"micro_batch": 0}, "micro_batch is 0"),
     ({"tokens": -1}, "tokens is -1, but must be a positive number"),
     ({"price": 1.0}, "tokens is None, but must be given, where price is"),
-    ({"pp": 4, "interleave": 7}, "pp . interleave is 28"),
+    (
+        {"pp": 4, "interleave": 7},
+        "interleave is 7, but must be a divisor of the layers of each stage",
+    ),
     ({"interleave": 2}, "interleave is 2, but must be 1 where pp is 1"),
     ({"batch": True}, "batch is True, but must be a whole number"),
     ({"batch": None, "batch_tokens": "4e6"}, "batch_tokens is '4e6', but must be a positive mult"),
@@ -419,7 +422,7 @@ def test_learned_positions_end_somewhere():
 
 def test_it_prints_as_tables_with_every_line_its_formula_and_the_largest_part():
     text = repr(of(zero=3, tokens=600e9, price=2 / 3600))
-    assert text.startswith("30B on 128 x h100-sxm: tp 1, pp 1, dp 128, ZeRO stage 3")
+    assert text.startswith("30B on 128 x h100-sxm: dp 128, ZeRO stage 3; 1,024 seq")
     assert "model_state_bytes(params=rank_params, stage, dp)" in text
     assert "the largest" in text and "USD" in text and "within 85.9 GB" in text
     page = of(zero=3)._repr_markdown_()

@@ -25,6 +25,7 @@ from statistics import mean, median
 from dtlib.estimator import estimate
 from dtlib.foundations import Cluster, Node, TransformerSpec, catalog
 from dtlib.foundations.cost.published_runs import bloom_run, sharded_runs, weak_scaling_runs
+from dtlib.layout import Layout
 from dtlib.models.work import training_time
 
 BASELINE = 0.45
@@ -42,24 +43,30 @@ H100, B200 = catalog["dgx-h100"], dgx("b200-sxm", "ib-ndr400", 8)
 
 @dataclass(frozen=True)
 class Run:
-    """A published run: its description, as `estimate` takes it, and seconds of one step."""
+    """A published run: its description, as `estimate` takes it, and seconds of one step.
+
+    Its sequences are as long as the spec's context.
+    """
 
     name: str
     spec: TransformerSpec
     node: Node
-    ranks: int
-    options: dict
+    layout: Layout
+    batch: int
     seconds: float
+
+    @property
+    def ranks(self) -> int:
+        return self.layout.ranks
 
     def baseline(self, share: float) -> float:
         """Seconds when every run reaches this share of the peak, with its bubble on top."""
-        get = self.options.get
-        seq, tp, pp = self.options["seq"], get("tp", 1), get("pp", 1)
-        m = self.options["batch"] / (self.ranks / tp / pp * get("micro_batch", 1))
-        per_token = self.spec.flops_per_token(seq, recompute=get("recompute", "none"))
-        work = per_token * self.options["batch"] * seq
+        layout, seq = self.layout, self.spec.context
+        per_token = self.spec.flops_per_token(seq, recompute=layout.recompute)
+        work = per_token * self.batch * seq
         rate = self.ranks * self.node.gpu.peak() * share
-        return work / rate * (1 + (pp - 1) / get("interleave", 1) / m)
+        m = layout.micro_batches(self.batch)
+        return work / rate * (1 + (layout.pp - 1) / layout.interleave / m)
 
     @property
     def cluster(self) -> Cluster:
@@ -70,22 +77,19 @@ class Run:
         return Cluster(part, 1)
 
 
-def gpt(row: dict, hidden: str = "hidden", **options) -> TransformerSpec:
+def gpt(row: dict) -> TransformerSpec:
     """The classical GPT of Megatron: learned positions, tied tables, 51,200 words."""
     layers, seq = int(row["layers"]), int(row["seq"])
-    shape = layers, int(row[hidden]), int(row["heads"]), 51200
-    return TransformerSpec("GPT", *shape, tied=True, positions=seq, **options)
+    shape = layers, int(row["hidden"]), int(row["heads"]), 51200
+    return TransformerSpec("GPT", *shape, tied=True, positions=seq, context=seq)
 
 
 def megatron_sc21(rows) -> Iterator[Run]:
     """Narayanan et al. 2021, table 1: hardware FLOP/s turned into seconds of a step."""
     for row in rows:
-        options = _split(row) | {
-            "batch": int(row["global_batch"]), "interleave": int(row["vpp"]),
-            "recompute": "full", "flash": False,
-        }  # fmt: skip
-        seconds = float(row["iter_s_derived"])
-        yield Run(f"{row['params_b']} B", gpt(row), A100, int(row["gpus"]), options, seconds)
+        layout = _split(row, int(row["gpus"]), interleave=int(row["vpp"]), **_REPEATED)
+        batch, seconds = int(row["global_batch"]), float(row["iter_s_derived"])
+        yield Run(f"{row['params_b']} B", gpt(row), A100, layout, batch, seconds)
 
 
 def vtrain(node: Node) -> Callable:
@@ -94,10 +98,8 @@ def vtrain(node: Node) -> Callable:
     def read(rows) -> Iterator[Run]:
         for row in rows:
             ranks = int(row["tp"]) * int(row["pp"]) * int(row["dp"])
-            options = _split(row) | {
-                "batch": int(row["global_batch"]), "recompute": "full", "flash": False,
-            }  # fmt: skip
-            yield Run("vTrain", gpt(row), node, ranks, options, float(row["iter_ms"]) / 1e3)
+            layout, batch = _split(row, ranks, **_REPEATED), int(row["global_batch"])
+            yield Run("vTrain", gpt(row), node, layout, batch, float(row["iter_ms"]) / 1e3)
 
     return read
 
@@ -109,13 +111,13 @@ def nanotron(rows) -> Iterator[Run]:
             continue
         shape = int(row["layers"]), int(row["hidden"]), int(row["heads"]), int(row["vocab"])
         form = {"ffn": int(row["ffn"]), "gated": True, "norm": "rms", "bias": False, "tied": True}
-        options = _split(row) | {
-            "batch": int(row["gbs"]), "zero": int(row["zero"]),
-            "micro_batch": int(row["mbs"]),
-        }  # fmt: skip
-        seconds = options["batch"] * options["seq"] / float(row["tok_s"])
-        spec = TransformerSpec(row["model"], *shape, **form)
-        yield Run(row["model"], spec, H100, 8 * int(row["nodes"]), options, seconds)
+        spec = TransformerSpec(row["model"], *shape, context=int(row["seq"]), **form)
+        layout = _split(
+            row, 8 * int(row["nodes"]), zero=int(row["zero"]), micro_batch=int(row["mbs"])
+        )
+        batch = int(row["gbs"])
+        seconds = batch * spec.context / float(row["tok_s"])
+        yield Run(row["model"], spec, H100, layout, batch, seconds)
 
 
 def llm_foundry(rows) -> Iterator[Run]:
@@ -126,19 +128,25 @@ def llm_foundry(rows) -> Iterator[Run]:
             continue
         seq, batch = int(row["seq"]), int(float(row["global_batch"]))
         shape = int(row["n_layers"]), int(row["d_model"]), int(row["n_heads"]), int(row["vocab"])
-        form = {"tied": True, "positions": seq, "bias": False, "dropout": False}
-        options = {
-            "batch": batch, "seq": seq, "micro_batch": int(float(row["micro_batch"])), "zero": 3,
-            "recompute": "full" if row["act_ckpt"] == "True" else "none",
-        }  # fmt: skip
-        seconds = batch * seq / float(row["tok_s"])
-        yield Run(row["model"], TransformerSpec(row["model"], *shape, **form), node,
-                  int(row["gpus"]), options, seconds)  # fmt: skip
+        form = {"tied": True, "positions": seq, "context": seq, "bias": False, "dropout": False}
+        layout = Layout(
+            dp=int(row["gpus"]), zero=3, micro_batch=int(float(row["micro_batch"])),
+            recompute="full" if row["act_ckpt"] == "True" else "none",
+        )  # fmt: skip
+        spec, seconds = (
+            TransformerSpec(row["model"], *shape, **form),
+            batch * seq / float(row["tok_s"]),
+        )
+        yield Run(row["model"], spec, node, layout, batch, seconds)
 
 
-def _split(row: dict) -> dict:
-    options = {"tp": int(row["tp"]), "pp": int(row["pp"]), "seq": int(row["seq"])}
-    return options | ({"micro_batch": int(row["micro_batch"])} if "micro_batch" in row else {})
+_REPEATED = {"recompute": "full", "flash": False}
+
+
+def _split(row: dict, ranks: int, **fields) -> Layout:
+    """The layout of a row that has the sizes of the groups in columns of their names."""
+    names = ("tp", "pp", "micro_batch")
+    return Layout(**{name: int(row[name]) for name in names if name in row} | fields).on(ranks)
 
 
 READERS = {
@@ -160,7 +168,7 @@ def report(name: str, runs) -> str:
     model, baseline, refused = [], [], 0
     for run in runs:
         try:
-            predicted = estimate(run.spec, run.cluster, **run.options)["step"]
+            predicted = estimate(run.spec, run.cluster, run.layout, batch=run.batch)["step"]
         except ValueError:
             refused += 1
             continue
@@ -181,8 +189,10 @@ def one_by_one(runs) -> str:
     shown = f"{'':<18} {'GPUs':>5}" + "".join(f" {name:>9}" for name in columns)
     for run in runs:
         one_port = Cluster(replace(run.node, nics=1), run.cluster.nodes)
-        clusters = [run.cluster, one_port if run.options.get("zero") == 3 else None]
-        seconds = [c and estimate(run.spec, c, **run.options)["step"] for c in clusters]
+        clusters = [run.cluster, one_port if run.layout.zero == 3 else None]
+        seconds = [
+            c and estimate(run.spec, c, run.layout, batch=run.batch)["step"] for c in clusters
+        ]
         seconds += [run.baseline(BASELINE), run.seconds]
         shown += f"\n{run.name:<18} {run.ranks:>5}"
         shown += "".join(f" {s:>7.1f} s" if s else f" {'-':>9}" for s in seconds)

@@ -26,6 +26,7 @@ from statistics import mean, median
 
 from dtlib import recordings
 from dtlib.foundations import MLA, GiB, MoE, TransformerSpec, published_models
+from dtlib.layout import Layout
 from dtlib.memory import (
     AllocatorModel,
     StateRecipe,
@@ -41,13 +42,14 @@ PLAIN = AllocatorModel(reserve_share=0, ahead_bytes=0)
 
 @dataclass(frozen=True)
 class Run:
-    """A published peak: the arguments of `rank_memory`, bytes, and whether all stages count.
+    """A published peak: what `rank_memory` takes, bytes, and whether all stages count.
 
     `fullest` says that the source gives the most of all ranks, else it is that of the first one.
     """
 
     set: str
     spec: TransformerSpec
+    layout: Layout
     options: dict
     bytes: float
     fullest: bool = False
@@ -58,11 +60,12 @@ class Run:
             "allocator": allocator and self.options["allocator"] and allocator
         }
         if self.fullest:
-            return max(rank["memory"] for rank in pipeline_memory(self.spec, **options))
-        return rank_memory(self.spec, **options)["memory"]
+            return max(r["memory"] for r in pipeline_memory(self.spec, self.layout, **options))
+        return rank_memory(self.spec, self.layout, **options)["memory"]
 
     def textbook(self) -> float:
-        return textbook_bytes(self.spec, self.options)
+        get = self.options.get
+        return textbook_bytes(self.spec, self.layout, get("seq"), get("micro_batches"))
 
     @property
     def fitted(self) -> bool:
@@ -99,15 +102,18 @@ def nanotron(rows) -> Iterator[Run]:
         shape = int(row["layers"]), int(row["hidden"]), int(row["heads"]), int(row["vocab"])
         form = {"ffn": ffn, "gated": True, "norm": "rms", "bias": False, "tied": ffn < 10_000}
         spec = TransformerSpec(row["model"], *shape, **form)
+        layout = Layout(
+            tp=int(row["tp"]), pp=pp, dp=int(row["dp"]), zero=int(row["zero"]),
+            micro_batch=int(row["mbs"]), stages=balanced_stages(spec, pp),
+            sequence_parallel=int(row["tp"]) > 1,
+        )  # fmt: skip
         options = {
-            "seq": int(row["seq"]), "micro_batch": int(row["mbs"]),
-            "micro_batches": int(row["grad_acc"]), "tp": int(row["tp"]), "pp": pp,
-            "dp": int(row["dp"]), "stage": int(row["zero"]), "recipe": "passing",
-            "stages": balanced_stages(spec, pp), "allocator": ALLOCATOR,
+            "seq": int(row["seq"]), "micro_batches": int(row["grad_acc"]), "recipe": "passing",
+            "allocator": ALLOCATOR,
         }  # fmt: skip
         names = "model", "nodes", "pp", "tp", "dp", "mbs", "grad_acc", "zero"
         key = " ".join(row[name] for name in names)
-        yield Run(row["model"], spec, options, float(row["mem_gb"]) * GiB, key=key)
+        yield Run(row["model"], spec, layout, options, float(row["mem_gb"]) * GiB, key=key)
 
 
 _SIMUMAX = {
@@ -128,15 +134,16 @@ def simumax(rows) -> Iterator[Run]:
                  name.split("_", 1)[1])}  # fmt: skip
         family = name.split("_")[0]
         spec = replace(_SIMUMAX[family], layers=found["l"])
-        cp = found.get("cp", 1)
-        dp = 8 // (found["tp"] * found["pp"] * cp)
+        split = Layout(tp=found["tp"], pp=found["pp"], cp=found.get("cp", 1)).on(8)
+        layout = split | {
+            "ep": found.get("ep", 1), "zero": 1, "sequence_parallel": split.tp > 1
+        }  # fmt: skip
         options = {
-            "seq": found.get("seq", 4096), "micro_batches": found["mbc"], "tp": found["tp"],
-            "pp": found["pp"], "dp": dp, "cp": cp, "ep": found.get("ep", 1), "stage": 1,
-            "recipe": "32-bit sums", "allocator": None,
+            "seq": found.get("seq", 4096), "micro_batches": found["mbc"], "recipe": "32-bit sums",
+            "allocator": None,
         }  # fmt: skip
         peak = float(row["real_alloc_gib"]) * GiB
-        yield Run(f"SimuMax {family}", spec, options, peak, True, name)
+        yield Run(f"SimuMax {family}", spec, layout, options, peak, True, name)
 
 
 _TITAN = StateRecipe("sharded in 32 bits", weights=4, gradients=4, master=0, source="TorchTitan")
@@ -149,12 +156,12 @@ _TITAN_POLICY = (  # every second matrix product and attention's result are kept
 def torchtitan(rows) -> Iterator[Run]:
     """TorchTitan's Llama 8B, fully sharded, every second product kept: peak reserved bytes."""
     for row in rows:
-        options = {
-            "seq": int(row["seq"]), "micro_batch": int(row["local_bs"]), "dp": int(row["fsdp"]),
-            "stage": 3, "recipe": _TITAN, "recompute": _TITAN_POLICY, "allocator": ALLOCATOR,
-        }  # fmt: skip
+        layout = Layout(
+            dp=int(row["fsdp"]), zero=3, micro_batch=int(row["local_bs"]), recompute=_TITAN_POLICY
+        )
+        options = {"seq": int(row["seq"]), "recipe": _TITAN, "allocator": ALLOCATOR}
         spec, peak = published_models["llama-3.1-8b"], float(row["mem_gib"]) * GiB
-        yield Run(f"TorchTitan {row['table']}", spec, options, peak, key=row["table"])
+        yield Run(f"TorchTitan {row['table']}", spec, layout, options, peak, key=row["table"])
 
 
 READERS = {

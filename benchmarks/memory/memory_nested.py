@@ -42,6 +42,7 @@ def terms(runs: list[Run]) -> dict[str, np.ndarray]:
         {
             width: rank_memory(
                 run.spec,
+                run.layout,
                 **run.options | {"allocator": AllocatorModel(0, 1), "logit_bytes": width},
             ).terms()
             for width in CHOICES["logits"]
@@ -69,16 +70,14 @@ def nested(runs: list[Run]) -> Iterator[tuple[str, int, dict, float, float]]:
     """For each part: its name and size, the account it would choose, its error, that of others."""
     measured = np.array([run.bytes for run in runs])
     missed = [(chosen, abs(said / measured - 1)) for chosen, said in variants(terms(runs))]
-    median = np.median([run.options["dp"] * run.options["tp"] * run.options["pp"] for run in runs])
+    median = np.median([run.layout.ranks for run in runs])
     small = min(run.spec.params() for run in runs)
     for name, inside in {
         "one half (by a hash)": lambda run: run.fitted,
         "the smaller model": lambda run: run.spec.params() == small,
-        "at most the median of GPUs": lambda run: (
-            run.options["dp"] * run.options["tp"] * run.options["pp"] <= median
-        ),
-        "at most 4 ranks a layer": lambda run: run.options["tp"] <= 4,
-        "at most 2 stages": lambda run: run.options["pp"] <= 2,
+        "at most the median of GPUs": lambda run: run.layout.ranks <= median,
+        "at most 4 ranks a layer": lambda run: run.layout.tp <= 4,
+        "at most 2 stages": lambda run: run.layout.pp <= 2,
     }.items():
         part = np.array([inside(run) for run in runs])
         for mask, which in ((part, name), (~part, f"not {name}")):

@@ -9,11 +9,11 @@ from dtlib.explore.mathml import mathml
 from dtlib.explore.widget import Widget, script
 from dtlib.explore.worksheet import line_equation
 from dtlib.formulas.notation import NOTATION
-from dtlib.formulas.sheet import readable
+from dtlib.formulas.units import readable
+from dtlib.layout import Layout, even_stages
 from dtlib.machines.hardware import catalog
 from dtlib.memory.account.allocator import AllocatorModel
 from dtlib.memory.account.layers import repeated_token_bytes, token_bytes
-from dtlib.memory.account.plan import even_stages
 from dtlib.memory.account.rank import MemoryAccount, rank_memory
 from dtlib.memory.account.state import StateRecipe, parameter_groups, recipes
 from dtlib.models.published import published_models
@@ -45,10 +45,9 @@ RECOMPUTE = {
     "full": ("all but each layer's input", "full", 1),
     "every 4th": ("all but every fourth layer's input", "full", 4),
 }
-_RECOMPUTE = list(RECOMPUTE.values())
 _WAYS = [2**k for k in range(15)]
 SLIDERS = {
-    "stage": ("ZeRO stage", [0, 1, 2, 3]),
+    "zero": ("ZeRO stage", [0, 1, 2, 3]),
     "dp": ("replicas", _WAYS[:11]),
     "tp": ("tensor-parallel ranks", _WAYS[:5]),
     "pp": ("pipeline stages", _WAYS[:5]),
@@ -58,7 +57,7 @@ SLIDERS = {
     "micro_batch": ("sequences at a time", _WAYS[:5]),
     "micro_batches": ("micro-batches of a step", _WAYS[:8]),
 }
-_SYMBOLS = {"pp": "p", "micro_batches": "m"}
+_SYMBOLS = {"zero": "stage", "pp": "p", "micro_batches": "m"}
 CHOICES = ("model", "gpu", "recipe", "recompute")
 SWITCHES = {
     "sequence_parallel": "sequence parallelism with tensor parallelism",
@@ -66,12 +65,14 @@ SWITCHES = {
     "reserve": "count the allocator's reserve",
 }
 CONTROLS = (*CHOICES, *SLIDERS, *SWITCHES)
+_SIZES = [name for name in SLIDERS if name not in ("seq", "micro_batches")]
+_START = Layout(sequence_parallel=True)
 MOST_CONTROLS = 4
 _RESULTS = ("ranks", "memory", "fullest", "hbm")
 TASKS = {
     "mistral-7b": Task(
         "make the step fit on at most four GPUs, recomputing nothing and without ZeRO stage 3.",
-        "fullest <= hbm and ranks <= 4 and recompute == 0 and stage < 3 and model == 0 "
+        "fullest <= hbm and ranks <= 4 and recompute == 0 and zero < 3 and model == 0 "
         "and seq >= 8192 and gpu == 0 and recipe == 0 and reserve == 1",
         {"tp": 4},
         "Replicas divide the model state alone; ranks of one layer divide its activations too.",
@@ -79,9 +80,9 @@ TASKS = {
     "llama-3.1-70b": Task(
         "make the step fit on exactly 64 GPUs, with at most 8 tensor-parallel ranks, no ZeRO "
         "stage above 1, and recomputing nothing.",
-        "fullest <= hbm and ranks == 64 and tp <= 8 and recompute == 0 and stage < 2 "
+        "fullest <= hbm and ranks == 64 and tp <= 8 and recompute == 0 and zero < 2 "
         "and model == 2 and seq >= 8192 and gpu == 0 and recipe == 0 and reserve == 1",
-        {"tp": 8, "pp": 4, "dp": 2, "stage": 1},
+        {"tp": 8, "pp": 4, "dp": 2, "zero": 1},
         "No rank sends more than its gradients' sum and what its layers and stages exchange.",
     ),
 }
@@ -91,17 +92,17 @@ class MemoryBar(Widget):
     """One bar for each stage of a pipeline, a segment for each term, against the GPU's memory.
 
     Every number is `rank_memory`'s; the page computes it from the same formulas.
-    Arguments: `model`, a name of `published_models` or a `TransformerSpec`; `gpu`, a name of the
-    catalog; `recipe`, `stage`, `dp`, `tp`, `pp`, `cp`, `ep`, `seq`, `micro_batch`,
-    `micro_batches`, `flash` and `sequence_parallel` (from 2 tensor-parallel ranks on) as for
-    `rank_memory`; `recompute`, one of RECOMPUTE; `reserve`, whether the allocator's fitted reserve
-    counts; `place`, the stage of the pipeline that is shown in detail; `controls`, up to four names
-    of CONTROLS that come first; `more`, further names, which open below (all, or none with ());
-    `models`, what the reader may choose from; `title`; `task`, a `Task` over CONTROLS (a choice
-    counts from 0, a switch is 0 or 1), ``ranks`` (all GPUs), ``memory`` of the rank that is shown,
-    ``fullest`` of all stages and ``hbm``; None for no task, and left out the model's own of
+    Arguments: `model`, a name of `published_models` or a `TransformerSpec`; `layout` of the start,
+    and `changes` of its fields by name (`tp=8`); its stages are as equal as can be, and sequence
+    parallelism counts from 2 tensor-parallel ranks on; `gpu`, a name of the catalog; `recipe`,
+    `seq` and `micro_batches` as for `rank_memory`; `reserve`, whether the allocator's fitted
+    reserve counts; `place`, the stage of the pipeline that is shown in detail; `controls`, up to
+    four names of CONTROLS that come first; `more`, further names, which open below (all, or none
+    with ()); `models`, what the reader may choose from; `title`; `task`, a `Task` over CONTROLS (a
+    choice counts from 0, a switch is 0 or 1), ``ranks`` (all GPUs), ``memory`` of the rank that is
+    shown, ``fullest`` of all stages and ``hbm``; None for no task, and left out the model's own of
     TASKS, where it can be set from this start.
-    Raises ValueError for a name that is not known, a value that a control has not, a split that
+    Raises ValueError for a name that is not known, a value that a control has not, a layout that
     `rank_memory` refuses, and a task that is met at the start or not met by its solution.
     """
 
@@ -111,29 +112,23 @@ class MemoryBar(Widget):
     def __init__(
         self,
         model: str | TransformerSpec = "mistral-7b",
+        layout: Layout = _START,
         *,
         gpu: str = "h100-sxm",
         recipe: str = "mixed",
-        stage: int = 0,
-        dp: int = 1,
-        tp: int = 1,
-        pp: int = 1,
         place: int = 0,
-        cp: int = 1,
-        ep: int = 1,
         seq: int = 8192,
-        micro_batch: int = 1,
         micro_batches: int = 16,
-        sequence_parallel: bool = True,
-        recompute: str = "none",
-        flash: bool = True,
         reserve: bool = True,
-        controls: Sequence[str] = ("model", "stage", "dp", "tp"),
+        controls: Sequence[str] = ("model", "zero", "dp", "tp"),
         more: Sequence[str] = CONTROLS,
         models: Sequence[str] = tuple(MODELS),
         title: str = "What one GPU must hold",
         task: Task | str | None = "own",
+        **changes,
     ):
+        layout = layout | changes
+        policy = layout.recompute, layout.segment
         specs = [published_models[name] for name in models]
         chosen = published_models[model] if isinstance(model, str) else model
         self._specs = specs if chosen in specs else [chosen, *specs]
@@ -143,12 +138,14 @@ class MemoryBar(Widget):
             "model": self._specs.index(chosen),
             "gpu": _index("gpu", gpu, list(GPUS)),
             "recipe": _index("recipe", recipe, list(RECIPES)),
-            "recompute": _index("recompute", recompute, list(RECOMPUTE)),
-            "stage": stage, "dp": dp, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "seq": seq,
-            "micro_batch": micro_batch, "micro_batches": micro_batches,
-            "sequence_parallel": int(sequence_parallel), "flash": int(flash),
+            "recompute": _index("recompute", policy, [row[1:] for row in RECOMPUTE.values()]),
+            **{name: getattr(layout, name) for name in _SIZES},
+            "seq": seq,
+            "micro_batches": micro_batches,
+            "sequence_parallel": int(layout.sequence_parallel),
+            "flash": int(layout.flash),
             "reserve": int(reserve),
-        }  # fmt: skip
+        }
         for name, (_, values) in SLIDERS.items():
             _index(name, start[name], values)
         self._start, self._place = start, place
@@ -158,17 +155,16 @@ class MemoryBar(Widget):
     def account(self, place: int = 0, **changes: int) -> MemoryAccount:
         """The account of a rank, with other values of some controls (a choice counts from 0)."""
         at = self._start | changes
-        spec, (_, policy, segment) = (
-            self._specs[at["model"]],
-            [*RECOMPUTE.values()][at["recompute"]],
-        )
-        shared = {name: at[name] for name in ("seq", "micro_batch", "micro_batches", "tp", "pp")}
-        shared |= {name: at[name] for name in ("dp", "cp", "stage")}
+        spec = self._specs[at["model"]]
+        _, policy, segment = [*RECOMPUTE.values()][at["recompute"]]
+        sizes = {name: at[name] for name in _SIZES} | ({} if spec.moe else {"ep": 1})
+        layout = Layout(
+            **sizes, stages=even_stages(spec.layers, at["pp"]), recompute=policy, segment=segment,
+            flash=bool(at["flash"]), sequence_parallel=bool(at["sequence_parallel"]),
+        )  # fmt: skip
         return rank_memory(
-            spec, **shared, ep=at["ep"] if spec.moe else 1, place=place, recompute=policy,
-            segment=segment, flash=bool(at["flash"]), recipe=self._recipes[at["recipe"]],
-            sequence_parallel=at["tp"] > 1 and bool(at["sequence_parallel"]),
-            stages=even_stages(spec.layers, at["pp"]), gpu=self._gpus[at["gpu"]],
+            spec, layout, place=place, seq=at["seq"], micro_batches=at["micro_batches"],
+            recipe=self._recipes[at["recipe"]], gpu=self._gpus[at["gpu"]],
             allocator=AllocatorModel() if at["reserve"] else None,
         )  # fmt: skip
 
@@ -247,10 +243,10 @@ class MemoryBar(Widget):
             f"<td><math>{mathml(account.lines[name].formula.symbol)}</math></td></tr>"
             for name, value in account.terms().items()
         )
-        gpu, memory, hbm = account.plan.gpu, account["memory"], account["hbm"]
+        asked, memory, hbm = account.asked, account["memory"], account["hbm"]
         verdict = "which fits into" if memory <= hbm else "more than"
-        text = f"{_label(account.plan.spec)}: {readable(memory, 'B')} on a rank, {verdict} "
-        text += f"the {readable(hbm, 'B')} of one {GPUS[gpu.name]}."
+        text = f"{_label(asked.spec)}: {readable(memory, 'B')} on a rank, {verdict} "
+        text += f"the {readable(hbm, 'B')} of one {GPUS[asked.gpu.name]}."
         return (
             f"{self._drawing(text)}\n"
             f'<table class="dt-sheet-table">\n<tbody>\n{rows}\n</tbody></table>\n'
@@ -293,9 +289,10 @@ _PARTS = ("weights", "gradients", "passing", "main", "master", "moments")
 def _every_line() -> MemoryAccount:
     """An account that has every line there can be: two kinds of layers, all divisions, all sums."""
     everything = StateRecipe("everything", passing=2, main=4)
+    layout = Layout(tp=2, cp=2, dp=2, ep=2, zero=3, sequence_parallel=True, recompute="full")
     return rank_memory(
-        published_models["deepseek-v3"], seq=4096, tp=2, cp=2, dp=2, ep=2, stage=3,
-        recompute="full", recipe=everything, allocator=AllocatorModel(), gpu=catalog["h100-sxm"],
+        published_models["deepseek-v3"], layout, seq=4096, recipe=everything,
+        allocator=AllocatorModel(), gpu=catalog["h100-sxm"],
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         AllocatorModel, output_bytes, gathered_stream_bytes, ring_block_bytes, ahead_buffer_bytes,
         reserve_bytes,
     )
-    from dtlib.memory.account.plan import even_stages
+    from dtlib.layout import even_stages
     from dtlib.memory.account.rank import MemoryAccount, rank_memory, pipeline_memory
     from dtlib.memory.account.gpt import GPTTensor, gpt_kept_tensors
     from dtlib.memory.live import LiveSetError, Life, LiveSet, check_fits, training_lives, gpt_lives
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dtlib.memory.zero.steps import ZeroStep
     from dtlib.memory.zero.cost import (
         sharded_sent_bytes, weight_gathers, gradient_scatters, zero_sent_bytes,
+        sharded_exchange_time, zero_exchange_time,
     )
     from dtlib.memory.zero.hybrid import full_port_bytes, hybrid_port_bytes
     from dtlib.memory.recompute.schedule import (

@@ -9,7 +9,7 @@ from scripts import FOLDER, Scripts
 
 from dtlib.explore import MemoryBar, Task
 from dtlib.explore.memory_bar import RECOMPUTE, SLIDERS, SWITCHES, TASKS
-from dtlib.formulas.sheet import readable
+from dtlib.formulas.units import readable
 from dtlib.foundations import TransformerSpec
 
 
@@ -142,11 +142,12 @@ def test_a_model_has_its_own_task_where_it_can_be_set():
         ({"model": "gpt-9"}, "gpt-9"),
         ({"gpu": "h100"}, "gpu: 'h100'; allowed are h100-sxm"),
         ({"recipe": "fp8"}, "recipe: 'fp8'; allowed are mixed"),
-        ({"recompute": "half"}, "recompute: 'half'; allowed are none"),
-        ({"stage": 4}, "stage: 4; allowed are 0, 1, 2, 3"),
+        ({"recompute": "half"}, "recompute is 'half', but must be 'none'"),
+        ({"recompute": ["keys"]}, r"recompute: \(\('keys',\), 1\); allowed are"),
+        ({"zero": 4}, "zero is 4, but must be a stage: 0, 1, 2 or 3"),
         ({"dp": 3}, "dp: 3; allowed are 1, 2, 4"),
         ({"place": 1}, "'place' must be below 1|place .* below 1"),
-        ({"controls": ("model", "stage", "dp", "tp", "pp")}, "at most 4 come first; got 5"),
+        ({"controls": ("model", "zero", "dp", "tp", "pp")}, "at most 4 come first; got 5"),
         ({"controls": ("speed",)}, "controls: 'speed'; allowed are model"),
         ({"task": Task("", "fullest > 0", {})}, "met already at the start"),
         ({"task": Task("", "speed > 1", {})}, "no 'speed'; there are"),

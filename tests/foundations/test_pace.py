@@ -51,7 +51,7 @@ def test_more_tokens_at_a_time_and_fewer_ranks_bring_products_nearer_to_the_peak
 def test_the_published_count_of_operations_is_that_of_the_spec(run):
     """Narayanan et al. 2021, equation (3), against the exact count of a full mask."""
     per_token = run.spec.flops_per_token(2048, causal=False, recompute="full")
-    assert per_token * run.options["batch"] * 2048 == pytest.approx(run.flops, rel=1e-9)
+    assert per_token * run.batch * 2048 == pytest.approx(run.flops, rel=1e-9)
 
 
 @pytest.mark.parametrize(("name", "petaflops"), [("1008 B", 502), ("529.6 B", 410.2)])

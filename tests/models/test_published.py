@@ -112,15 +112,12 @@ def test_an_unknown_model_is_refused_with_the_known_names():
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.name} on {run.ranks}")
 def test_a_published_run_has_the_nodes_of_its_ranks_and_divides_them(run):
-    options = run.options
+    layout = run.layout
     assert run.cluster.nodes * run.node.gpus == run.ranks == run.cluster.ranks
     assert run.cluster.node is run.node
-    replica = options.get("tp", 1) * options.get("pp", 1)
-    assert run.ranks % replica == 0
-    assert options["batch"] % (run.ranks // replica * options["micro_batch"]) == 0
-    stages = options.get("pp", 1) * options.get("interleave", 1)
-    assert run.spec.layers % stages == 0
-    assert run.source and options["seq"] == 2048
+    assert layout.micro_batches(run.batch) * layout.dp * layout.micro_batch == run.batch
+    assert run.spec.layers % (layout.pp * layout.interleave) == 0
+    assert run.source and run.spec.context == 2048
 
 
 def paper_seconds(layers, hidden, vocab, batch, ranks, teraflops) -> float:

@@ -69,7 +69,7 @@ function stageGiven(spec, setting, place) {
     kv_heads: model.kvHeads,
     stream_ranks: streamRanks,
     segment: policy.segment,
-    stage: q.stage,
+    stage: q.zero,
     dp: q.dp * q.cp,
     hbm: spec.gpus[q.gpu].hbm,
     rank_params: held.layers + held.tables,
@@ -100,7 +100,7 @@ function stageGiven(spec, setting, place) {
   drop(!both, "expert_layer", "expert_layer_again", "expert_activations", "expert_again");
   drop(policy.key === "none", "layer_again", "expert_layer_again", "again", "expert_again");
   drop(place < q.pp - 1, "logits");
-  drop(q.stage < 3, "gathered");
+  drop(q.zero < 3, "gathered");
   drop(streamRanks < 2, "sequence");
   drop(q.cp < 2, "ring");
   drop(!q.reserve || streamRanks < 2 || q.pp > 1, "ahead");

@@ -4,11 +4,11 @@ A few rows, cited, for holding estimates against what was measured; `baseline_ti
 parameter says of the same runs.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from dtlib.formulas.formula import formula
 from dtlib.formulas.units import Gbit, us
+from dtlib.layout import Layout
 from dtlib.machines.datasheets import catalog
 from dtlib.machines.machine import Cluster, Link, Node
 from dtlib.models.spec import TransformerSpec
@@ -49,18 +49,23 @@ def baseline_time(flops, P, peak, peak_fraction, p, m, v):
 class PublishedRun:
     """A run as its authors describe it, and the FLOP/s per GPU that they measured.
 
-    `options` are those of `estimate`; `rate` counts repeated work, as its source does. A spec may
-    have more layers than do work (`worked_layers`), where tables fill up the stages at both ends.
+    `batch` sequences make a step, each as long as the spec's context; `rate` counts repeated work,
+    as its source does. A spec may have more layers than do work (`worked_layers`), where tables
+    fill up the stages at both ends.
     """
 
     name: str
     spec: TransformerSpec
-    ranks: int
-    options: Mapping[str, int | str | bool] = field(hash=False)
+    layout: Layout
+    batch: int
     rate: float
     source: str
     node: Node = SELENE
     worked_layers: int | None = None
+
+    @property
+    def ranks(self) -> int:
+        return self.layout.ranks
 
     @property
     def cluster(self) -> Cluster:
@@ -73,10 +78,10 @@ class PublishedRun:
 
         Equation (3) of the source: 96 B s l h^2 (1 + s / 6h + V / 16lh).
         """
-        spec, seq = self.spec, self.options["seq"]
+        spec, seq = self.spec, self.spec.context
         layers, hidden = self.worked_layers or spec.layers, spec.hidden
         factor = 1 + seq / (6 * hidden) + spec.vocab / (16 * layers * hidden)
-        return 96 * self.options["batch"] * seq * layers * hidden**2 * factor
+        return 96 * self.batch * seq * layers * hidden**2 * factor
 
     @property
     def seconds(self) -> float:
@@ -85,22 +90,20 @@ class PublishedRun:
 
     def baseline(self, share: float) -> float:
         """Seconds by `baseline_time`, with this share of the peak."""
-        tp, p, v = (self.options.get(name, 1) for name in ("tp", "pp", "interleave"))
-        m = self.options["batch"] / (self.ranks / tp / p * self.options["micro_batch"])
-        return baseline_time(self.flops, self.ranks, self.node.gpu.peak(), share, p, m, v)
+        layout, peak = self.layout, self.node.gpu.peak()
+        m = layout.micro_batches(self.batch)
+        return baseline_time(self.flops, self.ranks, peak, share, layout.pp, m, layout.interleave)
 
 
 def _gpt(layers: int, hidden: int, heads: int) -> TransformerSpec:
-    name = f"GPT, {layers} x {hidden}"
-    return TransformerSpec(name, layers, hidden, heads, 51200, tied=True, positions=2048)
+    name, ends = f"GPT, {layers} x {hidden}", {"positions": 2048, "context": 2048}
+    return TransformerSpec(name, layers, hidden, heads, 51200, tied=True, **ends)
 
 
-def _run(name, spec, ranks, batch, micro_batch, rate, table, **split) -> PublishedRun:
-    options = {
-        "batch": batch, "micro_batch": micro_batch, "seq": 2048,
-        "recompute": "full", "flash": False, **split,
-    }  # fmt: skip
-    return PublishedRun(name, spec, ranks, options, rate * 1e12, _SC21.format(table))
+def _run(name, spec, ranks, batch, rate, source, **split) -> PublishedRun:
+    """All of them computed every layer again and stored the scores of attention meanwhile."""
+    layout = Layout(recompute="full", flash=False, **split).on(ranks)
+    return PublishedRun(name, spec, layout, batch, rate * 1e12, source)
 
 
 _TABLE_1 = (
@@ -131,18 +134,26 @@ _TABLE_2 = (
 """Parameters, shape, GPUs, batch, micro-batch and TFLOP/s per GPU under ZeRO's stage 3 alone."""
 
 weak_scaling_runs: tuple[PublishedRun, ...] = tuple(
-    _run(name, _gpt(*shape), ranks, batch, micro_batch, rate, 1, tp=tp, pp=pp, interleave=v)
+    _run(
+        name, _gpt(*shape), ranks, batch, rate, _SC21.format(1), micro_batch=micro_batch, tp=tp,
+        pp=pp, interleave=v,
+    )
     for name, shape, ranks, batch, micro_batch, rate, tp, pp, v in _TABLE_1
-)
+)  # fmt: skip
 sharded_runs: tuple[PublishedRun, ...] = tuple(
-    _run(f"{size:g} B, stage 3", _gpt(*shape), ranks, batch, micro_batch, rate, 2, zero=3)
+    _run(
+        f"{size:g} B, stage 3", _gpt(*shape), ranks, batch, rate, _SC21.format(2),
+        micro_batch=micro_batch, zero=3,
+    )
     for size, shape, ranks, batch, micro_batch, rate in _TABLE_2
-)
+)  # fmt: skip
 _BLOOM = TransformerSpec("BLOOM", 72, 14336, 112, 250880, tied=True, context=2048)
-bloom_run = PublishedRun(
-    "BLOOM 176B", _BLOOM, 384,
-    {"batch": 2048, "micro_batch": 2, "seq": 2048, "tp": 4, "pp": 12,
-     "recompute": "full", "flash": False},
-    149.1e12, "BigScience Workshop 2022, log of the training: 105 s for a step", JEAN_ZAY, 70,
+bloom_run = replace(
+    _run(
+        "BLOOM 176B", _BLOOM, 384, 2048, 149.1,
+        "BigScience Workshop 2022, log of the training: 105 s for a step",
+        tp=4, pp=12, micro_batch=2,
+    ),
+    node=JEAN_ZAY, worked_layers=70,
 )  # fmt: skip
 """Its 70 layers and two tables lie on 12 stages: six on each, as if there were 72 layers."""

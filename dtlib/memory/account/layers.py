@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import ceil, minimum
 from dtlib.formulas.require import require, require_count, require_divisor, require_type
+from dtlib.layout import Layout
 from dtlib.models.activations import Kept, kept_tensors
 from dtlib.models.spec import TransformerSpec
 
@@ -95,13 +96,16 @@ def activation_bytes(
     True
     """
     require_type("activation_bytes", TransformerSpec, spec=spec)
-    require_type("activation_bytes", bool, sequence_parallel=sequence_parallel, flash=flash)
     require_count("activation_bytes", 0, first_layer=first_layer)
     left = spec.layers - first_layer
     layers = left if layers is None else layers
     require_count("activation_bytes", 0, layers=layers)
     require(layers <= left, "activation_bytes", "layers", layers, f"at most {left}, what is left")
-    check_layers(spec, seq, micro_batch, tp, cp, sequence_parallel, recompute, segment)
+    layout = Layout(
+        tp=tp, cp=cp, micro_batch=micro_batch, sequence_parallel=sequence_parallel, flash=flash,
+        recompute=recompute, segment=segment,
+    )  # fmt: skip
+    check_layers(spec, seq, layout)
     dense, mixed = layer_kinds(spec, first_layer, layers)
     ranks = tp if sequence_parallel else 1
     found = 0
@@ -124,14 +128,12 @@ def layer_kinds(spec, first_layer: int, layers: int) -> tuple[int, int]:
     return dense, layers - dense
 
 
-def check_layers(spec, seq, micro_batch, tp, cp, sequence_parallel, recompute, segment) -> None:
-    """Raise ValueError unless every rank gets a whole share, and the policy can be."""
+def check_layers(spec, seq: int, layout: Layout) -> None:
+    """Raise ValueError unless every rank gets a whole share of a layer."""
     owner = f"activation account of {spec.name!r}"
-    require_count(owner, seq=seq, micro_batch=micro_batch, segment=segment)
-    require_divisor(owner, "cp", cp, "seq", seq)
-    spec._check_division(seq // cp, tp, sequence_parallel)
-    allowed = "1 unless recompute is 'full': other policies keep something of every layer"
-    require(segment == 1 or recompute == "full", owner, "segment", segment, allowed)
+    require_count(owner, seq=seq)
+    require_divisor(owner, "cp", layout.cp, "seq", seq)
+    spec._check_division(seq // layout.cp, layout.tp, layout.sequence_parallel)
 
 
 def _kept_rows(spec, experts, flash, recompute) -> list[tuple[Kept, Kept]]:

@@ -7,6 +7,7 @@ from dtlib.memory.account.allocator import (
     output_bytes,
     ring_block_bytes,
 )
+from dtlib.memory.account.asked import Asked
 from dtlib.memory.account.formulas import gathered_bytes
 from dtlib.memory.account.layers import (
     kept_layer_bytes,
@@ -15,7 +16,6 @@ from dtlib.memory.account.layers import (
     stage_kept_bytes,
     token_bytes,
 )
-from dtlib.memory.account.plan import MemoryPlan
 from dtlib.memory.account.state import (
     held_gradient_bytes,
     held_optimizer_bytes,
@@ -33,35 +33,36 @@ _LABELS = {
 }  # fmt: skip
 
 
-def given_quantities(plan: MemoryPlan) -> dict[str, Given | float]:
+def given_quantities(asked: Asked) -> dict[str, Given | float]:
     """The counts that several lines share."""
+    spec, layout = asked.spec, asked.layout
     given = {
-        "seq": plan.seq,
-        "micro_batch": plan.micro_batch,
-        "tp": plan.tp,
-        "cp": plan.cp,
-        "p": plan.pp,
-        "rank": plan.place,
-        "hidden": plan.spec.hidden,
-        "vocab": plan.spec.vocab,
-        "kv_heads": plan.spec.kv_heads,
-        "stream_ranks": plan.stream_ranks,
-        "segment": plan.segment,
-        "stage": plan.stage,
-        "dp": Given(plan.dp * plan.cp, "", "ranks that hold the same weights"),
+        "seq": asked.seq,
+        "micro_batch": layout.micro_batch,
+        "tp": layout.tp,
+        "cp": layout.cp,
+        "p": layout.pp,
+        "rank": asked.place,
+        "hidden": spec.hidden,
+        "vocab": spec.vocab,
+        "kv_heads": spec.kv_heads,
+        "stream_ranks": asked.stream_ranks,
+        "segment": layout.segment,
+        "stage": layout.zero,
+        "dp": Given(layout.dp * layout.cp, "", "ranks that hold the same weights"),
     }
-    if plan.gpu:
-        name, source = plan.gpu.name, plan.gpu.source
-        given["hbm"] = Given(plan.gpu.hbm_bytes, "B", f"memory of one {name}", source)
+    if asked.gpu:
+        name, source = asked.gpu.name, asked.gpu.source
+        given["hbm"] = Given(asked.gpu.hbm_bytes, "B", f"memory of one {name}", source)
     return given
 
 
-def state_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
+def state_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     """Adds a line for every tensor of the recipe; returns the names."""
-    first_layer, layers = plan.layers
+    layout, recipe, (first_layer, layers) = asked.layout, asked.recipe, asked.layers
     held = stage_params(
-        plan.spec, first_layer, layers,
-        first=plan.place == 0, last=plan.last, tp=plan.tp, ep=plan.ep,
+        asked.spec, first_layer, layers,
+        first=asked.place == 0, last=asked.last, tp=layout.tp, ep=layout.ep,
     )  # fmt: skip
     given["rank_params"] = Given(held.shared, "", "parameters of one rank", _COUNTED)
     inside = held.layers + held.experts
@@ -69,12 +70,13 @@ def state_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
     groups = [("", "rank_params", "dp")]
     if held.experts:
         given["expert_params"] = Given(held.experts, "", "parameters of its experts", _COUNTED)
-        given["expert_dp"] = Given(plan.dp * plan.cp // plan.ep, "", "ranks with these experts")
+        copies = layout.dp * layout.cp // layout.ep
+        given["expert_dp"] = Given(copies, "", "ranks with these experts")
         groups.append(("expert_", "expert_params", "expert_dp"))
     for part in _STATE:
-        width = getattr(plan.recipe, part)
+        width = getattr(recipe, part)
         if width:
-            given[f"{part}_width"] = Given(width, "B", f"{_LABELS[part]}, each", plan.recipe.source)
+            given[f"{part}_width"] = Given(width, "B", f"{_LABELS[part]}, each", recipe.source)
     names = []
     for prefix, params, dp in groups:
         for part in _STATE:
@@ -90,28 +92,29 @@ def state_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
     return names
 
 
-def activation_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
+def activation_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     """Adds what the layers keep, and what a policy makes them repeat; returns the names."""
-    if plan.in_flight is None and plan.interleave == 1:
-        most = plan.pp if plan.micro_batches is None else plan.micro_batches
+    layout, in_flight = asked.layout, asked.in_flight
+    if in_flight is None and layout.interleave == 1:
+        most = layout.pp if asked.micro_batches is None else asked.micro_batches
         given["m"] = Given(most, "", "micro-batches that can be under way")
         lines["in_flight"] = line(one_f_one_b_peak_count, label="micro-batches under way")
     else:
-        given["in_flight"] = _interleaved_peak(plan) if plan.in_flight is None else plan.in_flight
+        given["in_flight"] = _interleaved_peak(asked) if in_flight is None else in_flight
     names, repeated = [], {}
-    for prefix, experts, layers in plan.kinds():
-        options = {"experts": experts, "flash": plan.flash, "recompute": plan.recompute}
+    for prefix, experts, layers in asked.kinds():
+        options = {"experts": experts, "flash": layout.flash, "recompute": layout.recompute}
         given[f"{prefix}layers"] = Given(layers, "", "layers with experts" if experts else "layers")
         layer, again = f"{prefix}layer", f"{prefix}layer_again"
-        _layer(given, lines, layer, token_bytes(plan.spec, **options))
+        _layer(given, lines, layer, token_bytes(asked.spec, **options))
         where = " in layers with experts" if prefix else ""
         lines[f"{prefix}activations"] = line(
             stage_kept_bytes, label=f"activations under way{where}", layers=f"{prefix}layers",
             layer_bytes=layer,
         )  # fmt: skip
         names.append(f"{prefix}activations")
-        if plan.recompute != "none" and layers:
-            _layer(given, lines, again, repeated_token_bytes(plan.spec, **options))
+        if layout.recompute != "none" and layers:
+            _layer(given, lines, again, repeated_token_bytes(asked.spec, **options))
             repeated[f"{prefix}again"] = line(
                 segment_work_bytes, label="repeated before its backward pass",
                 repeated_bytes=again, layer_bytes=layer,
@@ -139,31 +142,32 @@ def _layer(given, lines, name, found) -> None:
     lines[name] = line(kept_layer_bytes, label=label, **{f: f"{name}_{f}" for f in feeds})
 
 
-def buffer_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
+def buffer_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     """Adds logits, and what communication needs; returns the names."""
-    found, spec = {}, plan.spec
-    if plan.last:
-        given["logit_width"] = Given(plan.logit_bytes, "B", "bytes of one word's logit", "counting")
+    found, spec, layout = {}, asked.spec, asked.layout
+    if asked.last:
+        width = asked.logit_bytes
+        given["logit_width"] = Given(width, "B", "bytes of one word's logit", "counting")
         found["logits"] = line(
             output_bytes, label="logits and their gradient", element_bytes="logit_width"
         )
-    if plan.stage == 3 and plan.layers[1]:
-        given["stage_layers"] = Given(plan.layers[1], "", "layers of the stage")
+    if layout.zero == 3 and asked.layers[1]:
+        given["stage_layers"] = Given(asked.layers[1], "", "layers of the stage")
         found["gathered"] = line(
             gathered_bytes, label="gathered layers",
             params="layer_params", layers="stage_layers", element_bytes="weights_width",
         )  # fmt: skip
-    if plan.stream_ranks > 1:
+    if asked.stream_ranks > 1:
         found["sequence"] = line(gathered_stream_bytes, label="gathered stream")
-    if plan.cp > 1:
+    if layout.cp > 1:
         keys = token_bytes(spec, experts=bool(spec.expert_layers)).keys
         given["ring_key_bytes"] = Given(keys, "B", "keys and values of one token", _COUNTED)
         found["ring"] = line(
             ring_block_bytes, label="keys and values that travel", key_bytes="ring_key_bytes"
         )
-    if plan.allocator and plan.stream_ranks > 1 and plan.pp == 1:
-        given["ahead_bytes"] = Given(plan.allocator.ahead_bytes, "B", "", plan.allocator.source)
-        given["all_layers"] = Given(plan.layers[1], "", "layers")
+    if asked.allocator and asked.stream_ranks > 1 and layout.pp == 1:
+        given["ahead_bytes"] = Given(asked.allocator.ahead_bytes, "B", "", asked.allocator.source)
+        given["all_layers"] = Given(asked.layers[1], "", "layers")
         found["ahead"] = line(
             ahead_buffer_bytes, label="messages not yet given back", layers="all_layers"
         )
@@ -171,8 +175,8 @@ def buffer_lines(plan: MemoryPlan, given: dict, lines: dict) -> list[str]:
     return list(found)
 
 
-def _interleaved_peak(plan: MemoryPlan) -> float:
+def _interleaved_peak(asked: Asked) -> float:
     """Micro-batches of a whole stage, from the schedule itself; a long one has the same peak."""
-    p, v = plan.pp, plan.interleave
-    most = 3 * p if plan.micro_batches is None else min(plan.micro_batches, 3 * p)
-    return float(interleaved(p, most, v).peak_activations[plan.place])
+    p, v = asked.layout.pp, asked.layout.interleave
+    most = 3 * p if asked.micro_batches is None else min(asked.micro_batches, 3 * p)
+    return float(interleaved(p, most, v).peak_activations[asked.place])

@@ -5,10 +5,10 @@ SHA-256 of their configurations, the first of each eighth. `benchmarks/memory/me
 judges the account on all of them, for whoever has the table.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dtlib.formulas.units import GiB
+from dtlib.layout import Layout
 from dtlib.memory.account.allocator import AllocatorModel
 from dtlib.memory.account.formulas import (
     logit_bytes,
@@ -30,56 +30,62 @@ _MODELS = {
 class PublishedPeak:
     """A run as its authors describe it, and the peak of its first rank that they measured.
 
-    `options` are those of `rank_memory`. The gradients are of 16 bits and added in 32.
+    A step has `micro_batches`; the gradients are of 16 bits and added in 32.
     """
 
     spec: TransformerSpec
-    options: Mapping = field(hash=False)
+    layout: Layout
+    micro_batches: int
     bytes: float
+    seq: int = 4096
 
     @property
     def name(self) -> str:
         return self.spec.name
 
-    def account(self, allocator: AllocatorModel | None) -> float:
+    def account(self, allocator: AllocatorModel | None, recipe: str = "passing") -> float:
         """What `rank_memory` says of the first rank, with an allocator's reserve or without."""
-        return rank_memory(self.spec, recipe="passing", allocator=allocator, **self.options)[
-            "memory"
-        ]
+        return rank_memory(
+            self.spec, self.layout, seq=self.seq, micro_batches=self.micro_batches, recipe=recipe,
+            allocator=allocator,
+        )["memory"]  # fmt: skip
+
+    def textbook(self) -> float:
+        """What the equation of the texts says."""
+        return textbook_bytes(self.spec, self.layout, self.seq, self.micro_batches)
 
 
-def textbook_bytes(spec: TransformerSpec, options: Mapping) -> float:
+def textbook_bytes(
+    spec: TransformerSpec, layout: Layout, seq: int, micro_batches: int | None = None
+) -> float:
     """The equation as texts have it, for a rank of a run.
 
     Equation: 16 bytes per parameter, divided by ZeRO, what the layers of all micro-batches under
     way keep, 6 bytes for each logit; everything divided evenly among the stages.
-    Arguments: `spec`; `options` of `rank_memory`, of which ZeRO's part is `stage` and `dp` x `cp`.
-    Returns bytes. Raises KeyError without `seq`.
+    Arguments: `spec`; `layout`; `seq` tokens in a sequence; `micro_batches` of a step (as many as
+    there are stages). Returns bytes. Raises ValueError for a layer that does not divide.
     Source: Rajbhandari et al. 2020; Korthikanti et al. 2023; Narayanan et al. 2021.
 
-    >>> run = published_peaks[0]
-    >>> round(textbook_bytes(run.spec, run.options) / run.bytes, 2)
+    >>> round(published_peaks[0].textbook() / published_peaks[0].bytes, 2)
     0.67
     """
-    get = options.get
-    tp, pp, b = get("tp", 1), get("pp", 1), get("micro_batch", 1)
-    seq, policy = options["seq"] // get("cp", 1), get("recompute", "none")
-    policy = policy if isinstance(policy, str) else "none"
-    kept = spec.activation_bytes(seq, b, tp, tp > 1, policy)
+    tp, pp, b, seq = layout.tp, layout.pp, layout.micro_batch, seq // layout.cp
+    policy = layout.recompute if isinstance(layout.recompute, str) else "none"
+    kept = spec.activation_bytes(seq, b, tp, layout.sequence_parallel, policy)
     own = rank_params(spec.params(), tp, pp)
     return (
-        model_state_bytes(own, get("stage", 0), get("dp", 1) * get("cp", 1))
-        + pipeline_activation_bytes(kept, pp, get("micro_batches") or pp, 1)
+        model_state_bytes(own, layout.zero, layout.dp * layout.cp)
+        + pipeline_activation_bytes(kept, pp, micro_batches or pp, 1)
         + logit_bytes(b, seq, spec.vocab, tp)
     )
 
 
-def _peak(model, dp, tp, pp, micro_batch, micro_batches, stage, stages, gib) -> PublishedPeak:
-    options = {
-        "seq": 4096, "dp": dp, "tp": tp, "pp": pp, "micro_batch": micro_batch,
-        "micro_batches": micro_batches, "stage": stage, "stages": stages,
-    }  # fmt: skip
-    return PublishedPeak(_MODELS[model], options, gib * GiB)
+def _peak(model, dp, tp, pp, micro_batch, micro_batches, zero, stages, gib) -> PublishedPeak:
+    layout = Layout(
+        dp=dp, tp=tp, pp=pp, micro_batch=micro_batch, zero=zero, stages=stages,
+        sequence_parallel=tp > 1,
+    )  # fmt: skip
+    return PublishedPeak(_MODELS[model], layout, micro_batches, gib * GiB)
 
 
 published_peaks = (

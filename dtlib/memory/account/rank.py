@@ -1,7 +1,8 @@
 r"""The memory equation of one rank: every term a line of a `Sheet`, each a formula of the library.
 
     >>> from dtlib.foundations import catalog, format_quantity, published_models
-    >>> rank = rank_memory(published_models["llama-3.1-8b"], seq=8192, tp=4, dp=8, stage=1,
+    >>> layout = Layout(tp=4, dp=8, zero=1, sequence_parallel=True)
+    >>> rank = rank_memory(published_models["llama-3.1-8b"], layout, seq=8192,
     ...                    gpu=catalog["h100-sxm"])
     >>> format_quantity(rank["memory"], "B"), rank.fits, max(rank.terms(), key=rank.terms().get)
     ('25 GB', True, 'activations')
@@ -18,16 +19,16 @@ from dtlib.formulas.require import require, require_count, require_type
 from dtlib.formulas.sheet import Given, Sheet, line, total
 from dtlib.formulas.sheet_table import sheet_tables
 from dtlib.formulas.table import Tables
+from dtlib.layout import ONE_RANK, Layout
 from dtlib.machines.hardware import GPU
 from dtlib.memory.account.allocator import AllocatorModel, reserve_bytes
-from dtlib.memory.account.layers import Policy
+from dtlib.memory.account.asked import Asked
 from dtlib.memory.account.lines import (
     activation_lines,
     buffer_lines,
     given_quantities,
     state_lines,
 )
-from dtlib.memory.account.plan import MemoryPlan, check_plan, layers_of_stages
 from dtlib.memory.account.state import StateRecipe, recipes
 from dtlib.models.spec import TransformerSpec
 
@@ -40,14 +41,14 @@ class MemoryAccount(Sheet):
     `sequence`, `ring`, `ahead`), `reserve`, and `memory`, which is all of them.
     """
 
-    def __init__(self, plan: MemoryPlan, given, lines):
+    def __init__(self, asked: Asked, given, lines):
         super().__init__(given, lines)
-        self.plan = plan
+        self.asked = asked
 
     @property
     def fits(self) -> bool:
         """Whether the GPU holds it. Raises ValueError for an account without a GPU."""
-        require(self.plan.gpu is not None, "MemoryAccount.fits", "gpu", None, "given")
+        require(self.asked.gpu is not None, "MemoryAccount.fits", "gpu", None, "given")
         return self["memory"] <= self["hbm"]
 
     def terms(self) -> dict[str, float]:
@@ -69,10 +70,9 @@ class MemoryAccount(Sheet):
         return sheet_tables(self, groups)
 
     def _heading(self) -> str:
-        plan = self.plan
-        split = f"tp {plan.tp}, cp {plan.cp}, pp {plan.pp}, dp {plan.dp}, ZeRO stage {plan.stage}"
-        layers = f"rank {plan.place} of its pipeline, {plan.layers[1]} layers"
-        return f"{plan.spec.name}: {split}; {layers}; recipe {plan.recipe.name!r}"
+        asked = self.asked
+        layers = f"rank {asked.place} of its pipeline, {asked.layers[1]} layers"
+        return f"{asked.spec.name}: {asked.layout}; {layers}; recipe {asked.recipe.name!r}"
 
     def __repr__(self) -> str:
         return f"{self._heading()}\n{self.tables()!r}"
@@ -83,41 +83,27 @@ class MemoryAccount(Sheet):
 
 def rank_memory(
     spec: TransformerSpec,
+    layout: Layout = ONE_RANK,
     *,
     seq: int,
-    micro_batch: int = 1,
-    micro_batches: int | None = None,
-    tp: int = 1,
-    pp: int = 1,
-    dp: int = 1,
-    cp: int = 1,
-    ep: int = 1,
     place: int = 0,
-    stage: int = 0,
-    interleave: int = 1,
-    sequence_parallel: bool | None = None,
-    recompute: Policy = "none",
-    segment: int = 1,
-    flash: bool = True,
+    micro_batches: int | None = None,
     recipe: StateRecipe | str = "mixed",
-    stages: Sequence[int] | None = None,
     in_flight: float | None = None,
     logit_bytes: float = 10,
     allocator: AllocatorModel | None = None,
     gpu: GPU | None = None,
+    **changes,
 ) -> MemoryAccount:
     """What one rank must hold at the fullest moment of a step, term by term.
 
     Equation: model state + activations under way + what is repeated + logits + buffers + reserve.
-    Arguments: `spec`; `seq` tokens in a sequence and `micro_batch` sequences at a time;
-    `micro_batches` of a step (many); `tp` ranks share a layer, `cp` the tokens of a sequence, `pp`
-    are stages of `interleave` parts, `dp` replicas, of which `ep` share the experts; `place` in
-    the pipeline, from 0; `stage` of ZeRO, whose parts lie on the dp x cp ranks that have the same
-    weights; `sequence_parallel` (with tp > 1), `recompute`, `segment` and `flash` as for
-    `activation_bytes`; `recipe`, a `StateRecipe` or its name; `stages`, layers of each stage
-    (equal); `in_flight`, micro-batches that this rank holds at most, as `peak_activations` of a
-    schedule counts them (1F1B, or its interleaved form); `logit_bytes` for each word and token:
-    2 of the product, 4 of its copy in 32 bits and 4 of their softmax, which becomes the gradient;
+    Arguments: `spec`; `layout`, and `changes` of its fields by name (`tp=8`), where ZeRO's parts
+    lie on the dp x cp ranks that have the same weights; `seq` tokens in a sequence; `place` in the
+    pipeline, from 0; `micro_batches` of a step (many); `recipe`, a `StateRecipe` or its name;
+    `in_flight`, micro-batches that this rank holds at most, as `peak_activations` of a schedule
+    counts them (1F1B, or its interleaved form); `logit_bytes` for each word and token: 2 of the
+    product, 4 of its copy in 32 bits and 4 of their softmax, which becomes the gradient;
     `allocator`, an `AllocatorModel`, for what is reserved and not only what is in use; `gpu`.
     Not counted, each there for a moment only: in stage 3 the tables, which are gathered beside two
     layers, 2 bytes for each of their parameters; in stages 2 and 3 the whole gradient of what is
@@ -128,25 +114,15 @@ def rank_memory(
     not divide or is not there, KeyError for a recipe of another name, TypeError for another kind.
     Source: the formulas of its lines; Korthikanti et al. 2023; Rajbhandari et al. 2020.
     """
+    require_type("rank_memory", Layout, layout=layout)
     recipe = recipes[recipe] if isinstance(recipe, str) else recipe
-    for kind, given in (
-        (TransformerSpec, {"spec": spec}),
-        (StateRecipe, {"recipe": recipe}),
-        (AllocatorModel, {} if allocator is None else {"allocator": allocator}),
-        (GPU, {} if gpu is None else {"gpu": gpu}),
-    ):
-        require_type("rank_memory", kind, **given)
-    require_count("rank_memory", tp=tp)
-    sequence_parallel = tp > 1 if sequence_parallel is None else sequence_parallel
-    plan = MemoryPlan(
-        spec, seq, micro_batch, micro_batches, tp, pp, dp, cp, ep, place, stage, interleave,
-        sequence_parallel, recompute, segment, flash, recipe, layers_of_stages(spec, pp, stages),
-        in_flight, logit_bytes, allocator, gpu,
+    asked = Asked(
+        spec, layout | changes, seq, place, micro_batches, recipe, in_flight, logit_bytes,
+        allocator, gpu,
     )  # fmt: skip
-    check_plan(plan)
-    given, lines = given_quantities(plan), {}
-    state = state_lines(plan, given, lines)
-    moving = activation_lines(plan, given, lines) + buffer_lines(plan, given, lines)
+    given, lines = given_quantities(asked), {}
+    state = state_lines(asked, given, lines)
+    moving = activation_lines(asked, given, lines) + buffer_lines(asked, given, lines)
     lines["state"] = total(*state, label="model state")
     lines["moving"] = total(*moving, label="comes and goes")
     parts = ["state", "moving"]
@@ -155,27 +131,33 @@ def rank_memory(
         lines["reserve"] = line(reserve_bytes, label="allocator's reserve", moving_bytes="moving")
         parts.append("reserve")
     lines["memory"] = total(*parts, within="hbm" if gpu else "")
-    return MemoryAccount(plan, given, lines)
+    return MemoryAccount(asked, given, lines)
 
 
-def pipeline_memory(spec: TransformerSpec, *, pp: int, **options) -> list[MemoryAccount]:
+def pipeline_memory(
+    spec: TransformerSpec,
+    layout: Layout = ONE_RANK,
+    *,
+    in_flight: float | Sequence[float] | None = None,
+    **options,
+) -> list[MemoryAccount]:
     """The account of every stage of a pipeline; `options` as for `rank_memory`, without `place`.
 
     `in_flight` may be a list, such as `peak_activations` of a simulated schedule.
 
     >>> from dtlib.foundations import published_models
-    >>> ranks = pipeline_memory(published_models["llama-3.1-70b"], pp=4, seq=8192, tp=8)
+    >>> layout = Layout(pp=4, tp=8, sequence_parallel=True)
+    >>> ranks = pipeline_memory(published_models["llama-3.1-70b"], layout, seq=8192)
     >>> [round(rank["activations"] / 1e9) for rank in ranks]
     [27, 20, 14, 7]
     """
+    require_type("pipeline_memory", Layout, layout=layout)
+    pp = options.get("pp", layout.pp)
     require_count("pipeline_memory", pp=pp)
-    peaks = options.pop("in_flight", None)
-    if isinstance(peaks, Sequence):
-        allowed = f"one number for each of {pp} ranks"
-        require(len(peaks) == pp, "pipeline_memory", "in_flight", list(peaks), allowed)
-    else:
-        peaks = [peaks] * pp
+    peaks = in_flight if isinstance(in_flight, Sequence) else [in_flight] * pp
+    allowed = f"one number for each of {pp} ranks"
+    require(len(peaks) == pp, "pipeline_memory", "in_flight", list(peaks), allowed)
     return [
-        rank_memory(spec, pp=pp, place=place, in_flight=peak, **options)
+        rank_memory(spec, layout, place=place, in_flight=peak, **options)
         for place, peak in enumerate(peaks)
     ]

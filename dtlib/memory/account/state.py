@@ -15,6 +15,7 @@ from dtlib.formulas.require import (
     require_divisor,
     require_type,
 )
+from dtlib.layout import require_zero
 from dtlib.memory.account.formulas import gradient_shards, optimizer_shards, weight_shards
 from dtlib.models.spec import TransformerSpec
 
@@ -34,7 +35,7 @@ class StateRecipe:
 
     >>> recipes["mixed"].total, recipes["32-bit sums"].total, recipes["passing"].total
     (16, 18, 20)
-    >>> [recipes["mixed"].per_parameter(stage, 8) for stage in range(4)]
+    >>> [recipes["mixed"].per_parameter(zero, 8) for zero in range(4)]
     [16.0, 5.5, 3.75, 2.0]
     """
 
@@ -64,18 +65,18 @@ class StateRecipe:
         """Bytes per parameter that stage 1 divides."""
         return self.main + self.master + self.moments
 
-    def per_parameter(self, stage: int, dp: int) -> float:
-        """Bytes per parameter that a rank holds under a ZeRO stage with so many replicas.
+    def per_parameter(self, zero: int, dp: int) -> float:
+        """Bytes per parameter that a rank holds under a stage of ZeRO with so many replicas.
 
         Raises ValueError for a stage that is not 0 to 3, or no replicas.
         """
-        check_stage("StateRecipe.per_parameter", stage)
+        require_zero("StateRecipe.per_parameter", zero)
         require_count("StateRecipe.per_parameter", dp=dp)
         return (
-            self.weights / weight_shards(stage, dp)
-            + self.gradients / gradient_shards(stage, dp)
+            self.weights / weight_shards(zero, dp)
+            + self.gradients / gradient_shards(zero, dp)
             + self.passing
-            + self.divided / optimizer_shards(stage, dp)
+            + self.divided / optimizer_shards(zero, dp)
         )
 
 
@@ -292,12 +293,6 @@ def _cut(spec, weight) -> str:
     if weight.name.removesuffix(" bias") in ("key", "value") and not spec.mla:
         return "kv heads"
     return "tp"
-
-
-def check_stage(owner: str, stage: int) -> None:
-    """Raise ValueError unless it is a stage of ZeRO."""
-    good = stage in (0, 1, 2, 3) and not isinstance(stage, bool)
-    require(good, owner, "stage", stage, "0, 1, 2 or 3")
 
 
 def _check_stage(spec, first_layer, layers, tp, ep):

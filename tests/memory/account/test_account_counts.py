@@ -4,8 +4,7 @@ import pytest
 
 from dtlib.foundations import published_models
 from dtlib.memory.account.gpt import gpt_kept_tensors
-from dtlib.memory.account.plan import even_stages, layers_of_stages
-from dtlib.memory.account.state import StageParams, check_stage, parameter_groups, stage_params
+from dtlib.memory.account.state import StageParams, parameter_groups, stage_params
 
 LLAMA = published_models["llama-3.1-8b"]
 MIXTRAL = published_models["mixtral-8x7b"]
@@ -48,28 +47,11 @@ def test_latents_are_whole_on_every_rank_and_a_latent_model_has_no_heads_of_keys
     assert first == StageParams(latents + (heads + 3 * 7168 * 18432) // 8, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("layers", "pp", "stages"),
-    [(4, 4, [1, 1, 1, 1]), (5, 2, [3, 2]), (6, 4, [1, 2, 2, 1]), (9, 4, [2, 3, 2, 2]), (3, 1, [3])],
-)
-def test_stages_that_do_not_divide_are_shorter_at_the_ends_the_last_one_first(layers, pp, stages):
-    assert even_stages(layers, pp) == stages
-
-
-def test_what_cannot_be_is_named():
-    with pytest.raises(ValueError, match="even_stages: pp is 5, but must be at most 4, the layers"):
-        even_stages(4, 5)
-    for pp in (0, 1.5, True):
-        with pytest.raises(ValueError, match=f"pp is {pp}, but must be a whole number of at least"):
-            layers_of_stages(LLAMA, pp, None)
+def test_a_latent_model_is_no_model_of_the_book():
     with pytest.raises(
         ValueError, match=r"mla is MLA.*, but must be None: GPT has no latent atten"
     ):
         gpt_kept_tensors(DEEPSEEK, seq=32)
-    for stage in (4, -1, True, "3"):
-        with pytest.raises(ValueError, match=f"here: stage is {stage!r}, but must be 0, 1, 2 or 3"):
-            check_stage("here", stage)
-    assert [check_stage("here", stage) for stage in (0, 1, 2, 3)] == [None] * 4
 
 
 def test_sabotage_tables_that_are_counted_as_layers_are_seen(monkeypatch):

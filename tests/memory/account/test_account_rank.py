@@ -37,14 +37,14 @@ EXACT = {"rel": 1e-12}
 
 @pytest.mark.parametrize("stage", range(4))
 def test_the_state_of_one_rank_is_the_zero_formula_of_its_parameters(stage):
-    rank = rank_memory(LLAMA, seq=512, tp=2, dp=16, stage=stage)
+    rank = rank_memory(LLAMA, seq=512, tp=2, dp=16, zero=stage)
     own = stage_params(LLAMA, tp=2).total
     assert rank["state"] == pytest.approx(model_state_bytes(own, stage, 16), **EXACT)
 
 
 @pytest.mark.parametrize(("recipe", "width"), [("mixed", 2), ("32-bit", 4)])
 def test_gathered_layers_have_the_width_of_the_weights(recipe, width):
-    rank = rank_memory(LLAMA, seq=512, dp=8, stage=3, recipe=recipe)
+    rank = rank_memory(LLAMA, seq=512, dp=8, zero=3, recipe=recipe)
     own = stage_params(LLAMA).layers
     assert rank["gathered"] == pytest.approx(2 * width * own / LLAMA.layers, **EXACT)
 
@@ -53,9 +53,10 @@ def test_gathered_layers_have_the_width_of_the_weights(recipe, width):
     "options",
     [
         {},
-        {"tp": 4, "stage": 1, "dp": 8},
-        {"tp": 2, "cp": 4, "recompute": "full", "segment": 2, "allocator": AllocatorModel()},
-        {"pp": 4, "place": 1, "recipe": "passing", "stage": 3, "dp": 2},
+        {"tp": 4, "zero": 1, "dp": 8},
+        {"tp": 2, "cp": 4, "sequence_parallel": True, "recompute": "full", "segment": 2},
+        {"tp": 2, "sequence_parallel": True, "allocator": AllocatorModel()},
+        {"pp": 4, "place": 1, "recipe": "passing", "zero": 3, "dp": 2},
     ],
     ids=str,
 )
@@ -68,7 +69,9 @@ def test_the_terms_add_up_to_the_memory_and_none_is_negative(options):
 @pytest.mark.parametrize("spec", [LLAMA, MIXTRAL, published_models["deepseek-v3"]], ids=repr)
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_the_activations_of_one_rank_are_the_exact_list(spec, recompute):
-    rank = rank_memory(spec, seq=2048, micro_batch=2, tp=4, recompute=recompute)
+    rank = rank_memory(
+        spec, seq=2048, micro_batch=2, tp=4, sequence_parallel=True, recompute=recompute
+    )
     exact = activation_bytes(spec, 2048, 2, tp=4, sequence_parallel=True, recompute=recompute)
     found = rank["activations"] + rank.terms().get("expert_activations", 0)
     assert found == pytest.approx(exact, **EXACT)
@@ -98,7 +101,7 @@ def test_micro_batches_under_way_are_those_that_the_schedule_holds(p, m):
 @pytest.mark.parametrize("v", [2, 4])
 def test_interleaved_stages_hold_what_their_schedule_holds(v):
     peaks = simulate(interleaved(4, 64, v)).peak_activations
-    ranks = pipeline_memory(SMALL, pp=4, seq=64, interleave=v)
+    ranks = pipeline_memory(replace(SMALL, layers=16), pp=4, seq=64, interleave=v)
     assert [rank["in_flight"] for rank in ranks] == pytest.approx([float(x) for x in peaks])
     assert ranks[0]["in_flight"] == 4 * (1 + 3 / (4 * v))
 
@@ -137,8 +140,8 @@ def test_stages_may_be_unequal_and_an_empty_one_holds_its_table_only():
 @pytest.mark.parametrize("ep", [1, 4, 8])
 def test_experts_are_divided_and_their_state_shared_by_fewer_replicas(ep):
     """ep times fewer experts, held by ep times fewer replicas: under ZeRO-3 nothing changes."""
-    rank = rank_memory(MIXTRAL, seq=512, dp=8, ep=ep, stage=3)
-    whole = rank_memory(MIXTRAL, seq=512, dp=8, stage=3)
+    rank = rank_memory(MIXTRAL, seq=512, dp=8, ep=ep, zero=3)
+    whole = rank_memory(MIXTRAL, seq=512, dp=8, zero=3)
     assert rank["state"] == pytest.approx(whole["state"], **EXACT)
     plain = rank_memory(MIXTRAL, seq=512, dp=8, ep=ep)
     held = 16 * stage_params(MIXTRAL).experts / ep
@@ -150,8 +153,8 @@ _EXPERT_STATE = {f"expert_{part}" for part in ("weights", "gradients", "master",
 
 @pytest.mark.parametrize("cp", [2, 8])
 def test_context_parallel_ranks_share_the_state_and_divide_the_tokens(cp):
-    one = rank_memory(LLAMA, seq=8192, dp=2, stage=1)
-    many = rank_memory(LLAMA, seq=8192, dp=2, cp=cp, stage=1)
+    one = rank_memory(LLAMA, seq=8192, dp=2, zero=1)
+    many = rank_memory(LLAMA, seq=8192, dp=2, cp=cp, zero=1)
     assert many["activations"] * cp == one["activations"]
     assert many["logits"] * cp == one["logits"]
     assert many["moments"] * cp == one["moments"] and many["weights"] == one["weights"]
@@ -159,14 +162,16 @@ def test_context_parallel_ranks_share_the_state_and_divide_the_tokens(cp):
 
 @pytest.mark.parametrize("name", list(recipes))
 def test_every_recipe_is_the_sum_of_its_lines(name):
-    rank = rank_memory(SMALL, seq=64, recipe=name, dp=4, stage=2)
+    rank = rank_memory(SMALL, seq=64, recipe=name, dp=4, zero=2)
     per_parameter = recipes[name].per_parameter(2, 4)
     assert rank["state"] == pytest.approx(per_parameter * SMALL.params(), **EXACT)
 
 
 def test_an_allocator_reserves_a_share_of_what_moves_and_nothing_of_the_state():
-    plain = rank_memory(LLAMA, seq=2048, tp=2)
-    rank = rank_memory(LLAMA, seq=2048, tp=2, allocator=AllocatorModel(0.2, 2))
+    plain = rank_memory(LLAMA, seq=2048, tp=2, sequence_parallel=True)
+    rank = rank_memory(
+        LLAMA, seq=2048, tp=2, sequence_parallel=True, allocator=AllocatorModel(0.2, 2)
+    )
     ahead = 2 * 32 * 2048 * 4096
     assert rank["ahead"] == ahead and rank["moving"] == plain["moving"] + ahead
     assert rank["reserve"] == pytest.approx(0.2 * rank["moving"], **EXACT)
@@ -174,7 +179,9 @@ def test_an_allocator_reserves_a_share_of_what_moves_and_nothing_of_the_state():
 
 
 def test_only_sequence_parallelism_without_a_pipeline_holds_messages():
-    for options in ({"tp": 1}, {"tp": 2, "sequence_parallel": False}, {"tp": 2, "pp": 2}):
+    divided = {"tp": 2, "sequence_parallel": True}
+    assert "ahead" in rank_memory(LLAMA, seq=512, allocator=AllocatorModel(), **divided).terms()
+    for options in (divided | {"tp": 1}, {"tp": 2}, divided | {"pp": 2}):
         rank = rank_memory(LLAMA, seq=512, allocator=AllocatorModel(), **options)
         assert "ahead" not in rank.terms()
 
@@ -182,7 +189,7 @@ def test_only_sequence_parallelism_without_a_pipeline_holds_messages():
 def test_memory_that_was_allocated_on_b200s_is_met_without_any_fitted_constant():
     """SimuMax's measurement: Llama 3 70B with 12 layers on 8 tensor-parallel ranks, 28.29 GiB."""
     spec = replace(published_models["llama-3.1-70b"], layers=12)
-    rank = rank_memory(spec, seq=4096, tp=8, recipe="32-bit sums", stage=1)
+    rank = rank_memory(spec, seq=4096, tp=8, sequence_parallel=True, recipe="32-bit sums", zero=1)
     assert rank["memory"] / 2**30 == pytest.approx(28.29, rel=0.03)
 
 
@@ -201,13 +208,13 @@ def test_whether_it_fits_is_asked_of_a_gpu():
 
 @pytest.mark.parametrize("forgotten", ["logits", "activations", "master", "moments"])
 def test_sabotage_a_forgotten_term_is_missed(forgotten):
-    rank = rank_memory(LLAMA, seq=8192, dp=8, stage=1)
+    rank = rank_memory(LLAMA, seq=8192, dp=8, zero=1)
     rest = sum(value for name, value in rank.terms().items() if name != forgotten)
     assert rest < 0.97 * rank["memory"]
 
 
 def test_a_sheet_opens_prints_and_varies():
-    rank = rank_memory(LLAMA, seq=4096, tp=4, dp=8, stage=1, allocator=AllocatorModel())
+    rank = rank_memory(LLAMA, seq=4096, tp=4, dp=8, zero=1, allocator=AllocatorModel())
     shown = repr(rank)
     assert "activations under way" in shown and "allocator's reserve" in shown
     twice = rank.replaced(micro_batch=2)
@@ -219,9 +226,15 @@ def test_a_sheet_opens_prints_and_varies():
     ("options", "message"),
     [
         ({"pp": 3}, "pp is 3, but must be a divisor of the 32 layers"),
-        ({"pp": 2, "stages": [16, 15]}, "stages is .16, 15., but must be 2 counts that add up"),
+        ({"pp": 2, "stages": [16, 15]}, "stages is .16, 15., but must be counts that add up to 32"),
+        ({"pp": 2, "stages": [32]}, "stages is .32., but must be 2 counts, one for each stage"),
+        (
+            {"pp": 4, "interleave": 3},
+            "interleave is 3, but must be a divisor of the layers of each",
+        ),
+        ({"offload": ["optimizer"]}, "offload is .*, but must be .*: nothing else is counted"),
         ({"pp": 2, "place": 2}, "place is 2, but must be below 2"),
-        ({"stage": 5}, "stage is 5, but must be 0, 1, 2 or 3"),
+        ({"zero": 5}, "zero is 5, but must be a stage: 0, 1, 2 or 3"),
         ({"dp": 2, "ep": 4}, "ep is 4, but must be a divisor of dp x cp, which is 2"),
         ({"micro_batches": 0}, "micro_batches is 0, but must be a whole number of at least 1"),
         ({"in_flight": -1}, "in_flight is -1, but must be a positive number"),

@@ -152,7 +152,7 @@ def test_what_cannot_be_is_refused_by_name():
         stage_params(spec, tp=3)
     with pytest.raises(ValueError, match="ep is 3, but must be a divisor of experts, which is 8"):
         stage_params(EXPERTS, ep=3)
-    with pytest.raises(ValueError, match="stage is 4, but must be 0, 1, 2 or 3"):
+    with pytest.raises(ValueError, match="zero is 4, but must be a stage: 0, 1, 2 or 3"):
         recipes["mixed"].per_parameter(4, 8)
     with pytest.raises(ValueError, match="moments is -1, but must be a number of bytes"):
         StateRecipe("wrong", moments=-1)

@@ -31,8 +31,9 @@ def test_a_row_becomes_the_arguments_of_the_account():
     (run,) = memory_account.nanotron([ROW, ROW | {"status": "failed_or_oom", "mem_gb": ""}])
     assert run.spec == SMALL and run.bytes == 10 * GiB
     same = rank_memory(
-        SMALL, seq=4096, micro_batch=2, micro_batches=4, tp=2, pp=4, stage=1, recipe="passing",
-        stages=memory_account.balanced_stages(SMALL, 4), allocator=AllocatorModel(),
+        SMALL, seq=4096, micro_batch=2, micro_batches=4, tp=2, pp=4, zero=1, recipe="passing",
+        stages=memory_account.balanced_stages(SMALL, 4), sequence_parallel=True,
+        allocator=AllocatorModel(),
     )  # fmt: skip
     assert run.account(AllocatorModel()) == same["memory"]
 
@@ -69,7 +70,7 @@ def test_parts_that_choose_the_terms_themselves_find_the_account_that_made_the_r
     made = []
     for run in memory_account.nanotron(rows):
         options = run.options | {"logit_bytes": 6, "allocator": AllocatorModel(0.2, 3)}
-        peak = rank_memory(run.spec, **options | {"recipe": "32-bit sums"})["memory"]
+        peak = rank_memory(run.spec, run.layout, **options | {"recipe": "32-bit sums"})["memory"]
         made.append(memory_account.replace(run, bytes=peak))
     found = list(memory_nested.nested(made))
     assert len(found) >= 6

@@ -1,0 +1,14 @@
+"""An estimate of a training run from its description: memory, time and cost, before anything runs.
+
+`run`, what is asked; `memory` and `step`, the lines of the two; `sheet`, the estimate.
+"""
+
+from typing import TYPE_CHECKING
+
+from dtlib.lazy import face
+
+if TYPE_CHECKING:
+    from dtlib.estimator.run import TrainingRun
+    from dtlib.estimator.sheet import LEAVES_OUT, Estimate, estimate
+
+__getattr__, __dir__, __all__ = face(__name__)
