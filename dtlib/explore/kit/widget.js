@@ -42,6 +42,28 @@ const drawingsOf = ({ draw }, spec, state, seen, width) => [
   draw(spec, state, seen, width),
 ].flat();
 
+// The place of the figures: each is drawn anew from its marks.
+function easelOf(stage, set, dragged) {
+  const figures = [];
+  const newFigure = (figure) => {
+    const svg = s("svg", { class: "dt-drawing", role: "img" });
+    stage.append(svg);
+    if (dragged) onDrag(svg, (x, y) => dragged({ x, y, figure }), () => {});
+    return svg;
+  };
+  return (drawings, width) => {
+    drawings.forEach(({ height, label, marks }, i) => {
+      const svg = (figures[i] ??= newFigure(i));
+      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      svg.setAttribute("height", height);
+      svg.setAttribute("aria-label", label);
+      svg.replaceChildren(...marksOf(marks).map((one) => drawn(one, set)));
+    });
+    const total = drawings.reduce((sum, { height }) => sum + height, 0);
+    stage.classList.toggle("is-low", total < innerHeight / 2);
+  };
+}
+
 function rendered(parts, { model, el }) {
   const spec = model.get("spec");
   const { hint, view, drag } = parts;
@@ -60,7 +82,8 @@ function rendered(parts, { model, el }) {
     ? playerOf(parts.player, (done) => update({ [parts.player.name]: done }))
     : null;
   if (player) page.stage.after(player.element);
-  const figures = [];
+  const dragged = (at) => set(drag(spec, state, seen, width, at) ?? {});
+  const paint = easelOf(page.stage, set, drag ? dragged : null);
   const unwatch = whenSized(page.stage, (now) => {
     if (now === width) return;
     width = now;
@@ -90,29 +113,7 @@ function rendered(parts, { model, el }) {
   }
 
   function paintAll() {
-    if (!width) return;
-    let total = 0;
-    drawingsOf(parts, spec, state, seen, width).forEach(({ height, label, marks }, i) => {
-      const svg = (figures[i] ??= newFigure(i));
-      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      svg.setAttribute("height", height);
-      svg.setAttribute("aria-label", label);
-      svg.replaceChildren(...marksOf(marks).map((one) => drawn(one, set)));
-      total += height;
-    });
-    page.stage.classList.toggle("is-low", total < innerHeight / 2);
-  }
-
-  function newFigure(i) {
-    const svg = s("svg", { class: "dt-drawing", role: "img" });
-    page.stage.append(svg);
-    if (drag)
-      onDrag(
-        svg,
-        (x, y) => set(drag(spec, state, seen, width, { x, y, figure: i }) ?? {}),
-        () => {},
-      );
-    return svg;
+    if (width) paint(drawingsOf(parts, spec, state, seen, width), width);
   }
 
   width = Math.round(page.stage.clientWidth); // drawn at once, where there is a page already
