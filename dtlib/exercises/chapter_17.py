@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dtlib.exercises.engine import grader
+from dtlib.exercises.declarations.numbers import Asked, Numbers
+from dtlib.exercises.engine import declare, grader
 from dtlib.exercises.judge import call, function, items, number, real, whole
 from dtlib.exercises.verdict import NotYet
 
@@ -114,32 +115,29 @@ def eight_steps_seven_hops(answer: Any) -> str:
     return "seven hops beside eight steps"
 
 
-@grader("ex-who-waits")
-def who_waits(answer: Any) -> str:
-    skipped, contiguous, zigzag = items(answer, "(skipped, contiguous, zigzag)", 3)
-    number(
-        skipped,
-        7.5,
-        "(a)",
-        mistakes={8: "a rank's own block is skipped by nobody", 15: "that is rank 0 alone"},
+_MEAN = "that is the mean over the ranks: in which step does nobody have a whole block?"
+
+who_waits = declare(
+    Numbers(
+        "ex-who-waits",
+        Asked(
+            "skipped",
+            7.5,
+            slips={8: "a rank's own block is skipped by nobody", 15: "that is rank 0 alone"},
+        ),
+        Asked(
+            "contiguous",
+            15.5,
+            slips={8.5: _MEAN, 8: _MEAN, 16: "the first step is a triangle for everybody"},
+        ),
+        Asked(
+            "zigzag",
+            8,
+            slips={7.5: "half a block in each step, the first one too", 16: "that is no mask"},
+        ),
+        verified="the work of the mean and the time of the slowest",
     )
-    number(
-        contiguous,
-        15.5,
-        "(b)",
-        mistakes={
-            8.5: "that is the mean over the ranks: in which step does nobody have a whole block?",
-            8: "that is the mean over the ranks: in which step does nobody have a whole block?",
-            16: "the first step is a triangle for everybody",
-        },
-    )
-    number(
-        zigzag,
-        8,
-        "(c)",
-        mistakes={7.5: "half a block in each step, the first one too", 16: "that is no mask"},
-    )
-    return "the work of the mean and the time of the slowest"
+)
 
 
 @grader("ex-tiles-inside")

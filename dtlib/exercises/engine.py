@@ -27,6 +27,11 @@ def grader(slug: str) -> Callable[[Grader], Grader]:
     return register
 
 
+def declare(declaration):
+    """Register a declaration, which grades when it is called, under its own slug."""
+    return grader(declaration.slug)(declaration)
+
+
 def check(label: str, answer: object) -> Passed:
     """Judge ``answer`` to the exercise ``label``: `Passed`, or `NotYet` with what is wrong.
 

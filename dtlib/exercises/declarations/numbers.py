@@ -1,0 +1,103 @@
+"""Exercises that ask for numbers: each with its value, its unit and the slips on the way to it."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtlib.exercises.judge import items, number
+from dtlib.exercises.verdict import NotYet
+
+_SLIP = 0.003  # how near a known wrong value must be, as in `number`
+_FACTORS = (8.0, 1 / 8, 1e3, 1e-3, -1.0)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One number that is asked for; ``slips`` maps each known wrong value to its hint.
+
+    >>> Asked("idle", 0.5, slips={0.5: "the same"})
+    Traceback (most recent call last):
+    ...
+    ValueError: idle: the slip 0.5 would pass, it lies within 1 % of the value
+    """
+
+    name: str
+    value: float
+    unit: str = ""
+    slips: Mapping[float, str] = field(default_factory=dict)
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        for slip in self.slips:
+            if math.isclose(slip, self.value, rel_tol=self.tolerance):
+                raise ValueError(
+                    f"{self.name}: the slip {slip:g} would pass, it lies within "
+                    f"{100 * self.tolerance:g} % of the value"
+                )
+
+    def judge(self, answer: Any) -> None:
+        """Raise `NotYet` unless ``answer`` is the value."""
+        number(
+            answer,
+            self.value,
+            self.name,
+            self.unit,
+            tolerance=self.tolerance,
+            mistakes=self.slips,
+        )
+
+    def wrong(self) -> Iterator[tuple[float, str]]:
+        """Wrong values with what must be said of them: each slip, then factors and the sign."""
+        yield from self.slips.items()
+        for factor in _FACTORS:
+            value = self.value * factor
+            if not any(math.isclose(value, slip, rel_tol=_SLIP) for slip in self.slips):
+                yield value, self.name
+
+
+class Numbers:
+    """An exercise whose answer is a tuple of numbers, or a dict where ``keyed``.
+
+    Arguments: ``slug``, its lasting name; ``asked``, the numbers in order; ``verified``, what a
+    right answer is told; ``keyed``, the answer is a dict from the names. Calling it judges.
+
+    >>> idle = Numbers("ex-idle", Asked("first", 3), Asked("all", 7.5, slips={8: "not your own"}),
+    ...                verified="two numbers")
+    >>> idle((3, 7.5))
+    'two numbers'
+    >>> idle((3, 8))
+    Traceback (most recent call last):
+    ...
+    dtlib.exercises.verdict.NotYet: all: not your own
+    """
+
+    def __init__(self, slug: str, *asked: Asked, verified: str, keyed: bool = False):
+        self.slug, self.asked, self.verified, self.keyed = slug, asked, verified, keyed
+
+    def __call__(self, answer: Any) -> str:
+        for asked, given in zip(self.asked, self._given(answer), strict=True):
+            asked.judge(given)
+        return self.verified
+
+    def right(self) -> dict | tuple:
+        """The right answer, in the form that is asked for."""
+        return self._answer({a.name: a.value for a in self.asked})
+
+    def wrong(self) -> Iterator[tuple[dict | tuple, str]]:
+        """Answers with one wrong number each, and the words that the reader must be told."""
+        right = {a.name: a.value for a in self.asked}
+        for asked in self.asked:
+            for value, says in asked.wrong():
+                yield self._answer({**right, asked.name: value}), says
+
+    def _answer(self, values: Mapping[str, float]) -> dict | tuple:
+        return dict(values) if self.keyed else tuple(values.values())
+
+    def _given(self, answer: Any) -> list:
+        names = [a.name for a in self.asked]
+        if not self.keyed:
+            return items(answer, f"({', '.join(names)})", len(names))
+        if not isinstance(answer, dict) or set(answer) != set(names):
+            raise NotYet(f"pass a dict with the keys {', '.join(names)}")
+        return [answer[name] for name in names]
