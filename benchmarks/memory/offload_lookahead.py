@@ -54,7 +54,7 @@ def made_link(case: str) -> tuple[ThrottledStore, list[int]]:
     """A store behind the link of this case, and the bytes of its layers."""
     _, transfer, alpha = CASES[case].values()
     seconds = JITTERED if case == "jitter" else [transfer] * LAYERS
-    return ThrottledStore(RATE, latency=alpha, record=True), [round(RATE * s) for s in seconds]
+    return ThrottledStore(RATE, alpha=alpha, record=True), [round(RATE * s) for s in seconds]
 
 
 def from_disk(store, computing: float, lookahead: int) -> float:

@@ -91,9 +91,9 @@ class ZeroStages(Widget):
         step, plain = self._at(**state), self._at(**state | {"stage": 0})
         return state | {
             "done": done,
-            "peak": step.peak,
+            "peak": step.peak_bytes,
             "total": step.sent,
-            "held_share": step.peak / plain.peak,
+            "held_share": step.peak_bytes / plain.peak_bytes,
             "sent_share": step.sent / plain.sent if plain.sent else 1.0,
         }
 
@@ -128,7 +128,7 @@ class ZeroStages(Widget):
             held = [moment.held for moment in step.moments]
             ax.step(done, held, where="post", color=color)
             label_curve(ax, 1, held[-1], name, color)
-            peak, sent = (format_quantity(n, "B", 3) for n in (step.peak, step.sent))
+            peak, sent = (format_quantity(n, "B", 3) for n in (step.peak_bytes, step.sent))
             said.append(f"{name}: at most {peak} held, {sent} sent")
         ax.set_xlabel("share of the step's actions")
         ax.set_ylim(0)

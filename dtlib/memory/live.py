@@ -46,7 +46,7 @@ class LiveSet:
 
     >>> chain = LiveSet([Life("x", "activations", 3, 0, 4), Life("y", "activations", 2, 1, 3),
     ...                  Life("dW", "gradients", 2, 3, 4)], ["in", "up", "down", "out"])
-    >>> chain.curve(), chain.peak, chain.moments[chain.fullest]
+    >>> chain.curve(), chain.peak_bytes, chain.moments[chain.fullest]
     ([3, 5, 5, 5], 5, 'up')
     >>> sum(max(chain.curve(kind)) for kind in ("activations", "gradients"))
     7
@@ -79,7 +79,7 @@ class LiveSet:
         return found
 
     @property
-    def peak(self) -> float:
+    def peak_bytes(self) -> float:
         """The largest sum of what lives at one time."""
         return max(self.curve())
 
@@ -153,7 +153,7 @@ def training_lives(
     >>> live.moments[:6]
     ['step 1 forward 1', 'step 1 forward 2', 'step 1 loss', 'step 1 backward 2', \
 'step 1 backward 1', 'step 1 table']
-    >>> live.peak == 1e6 * 2 + 1e5 + 4 * 3 * spec.params() + 4 * spec.vocab * spec.hidden
+    >>> live.peak_bytes == 1e6 * 2 + 1e5 + 4 * 3 * spec.params() + 4 * spec.vocab * spec.hidden
     True
     """
     require_type("training_lives", TransformerSpec, spec=spec)
@@ -194,7 +194,7 @@ def gpt_lives(spec, seq: int, micro_batch: int, **options) -> LiveSet:
 
     >>> from dtlib.foundations import TransformerSpec
     >>> spec = TransformerSpec("tiny", 2, 16, 2, 32, positions=8, dropout=False)
-    >>> gpt_lives(spec, seq=8, micro_batch=2).peak
+    >>> gpt_lives(spec, seq=8, micro_batch=2).peak_bytes
     143616.0
     """
     rows = gpt_kept_tensors(spec, seq, micro_batch, 4)

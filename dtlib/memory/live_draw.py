@@ -40,7 +40,7 @@ def live_figure(live: LiveSet, *, capacity: float = 0, height: float = 3.4, labe
         ax.annotate(f"{capacity / GB:g} GB there", (0, capacity / GB), (4, 4),
                     textcoords="offset points", va="bottom")  # fmt: skip
     ax.set_xlim(0, len(live.moments))
-    ax.set_ylim(0, 1.22 * max(live.peak, capacity) / GB)
+    ax.set_ylim(0, 1.22 * max(live.peak_bytes, capacity) / GB)
     ax.set_ylabel("alive (GB)")
     ax.set_xlabel("moments of the step, in order")
     ax.set_xticks([at for at, _ in labels or []], [text for _, text in labels or []])

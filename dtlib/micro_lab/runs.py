@@ -22,7 +22,7 @@ SIZES, DATA = ("mini", "base", "pretrained"), ("toy", "sst2")
 LEARNING_RATE = {"mini": 3e-4, "base": 5e-5, "pretrained": 2e-5}
 
 
-class Run(NamedTuple):
+class EngineRun(NamedTuple):
     """What one rank brings home: its records, the whole weights, and the share of right answers."""
 
     records: list[dict]
@@ -41,7 +41,7 @@ def run_engine(
     hook: Callable | None = None,
     folder: Path | None = None,
     evaluate: bool = False,
-) -> Run:
+) -> EngineRun:
     """Train with one engine, on this rank's share of every batch, and write its log.
 
     Arguments: `name` of the engine; `size`, `data`: "mini" and "toy" need no network, "base" is
@@ -67,7 +67,7 @@ def run_engine(
         engine.step(tokens[rows], labels[rows])
     weights = engine.weights()
     accuracy = share_right(size, weights, *load(data, "test")) if evaluate else None
-    return Run(log.records, {n: w.cpu() for n, w in weights.items()}, accuracy)
+    return EngineRun(log.records, {n: w.cpu() for n, w in weights.items()}, accuracy)
 
 
 def rows_of(step: int, batch: int, count: int) -> torch.Tensor:

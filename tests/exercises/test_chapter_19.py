@@ -78,7 +78,7 @@ def borrowed_peak(lives):
 
     last = max(dies for _, _, dies in lives)
     live = LiveSet([Life("", "", *life) for life in lives], [""] * last)
-    return live.peak, live.fullest
+    return live.peak_bytes, live.fullest
 
 
 def peaks(w, a):

@@ -281,7 +281,7 @@ class TestEveryExercise(EveryExercise):
 def test_the_repaired_law_is_the_simulation():
     for c, t, a in ((50, 80, 0), (80, 50, 0), (50, 40, 100), (8, 5, 20)):
         for buffers in (1, 2, 3, 5):
-            run = simulate_offload(60 * buffers, c, t, latency=a, lookahead=buffers - 1)
+            run = simulate_offload(60 * buffers, c, t, alpha=a, lookahead=buffers - 1)
             law = layer_time(*map(Fraction, (c, t, a, buffers)))
             assert run.layer_time(20 * buffers) == law
 
@@ -290,7 +290,7 @@ def test_the_least_lookahead_is_the_least_that_the_simulation_needs():
     for c, t, a in ((5, 8, 0), (8, 5, 3), (8, 5, 4), (3, 3, 17)):
         k = least(c, t, a)
         took = [
-            simulate_offload(60 * (n + 1), c, t, latency=a, lookahead=n).layer_time(20 * (n + 1))
+            simulate_offload(60 * (n + 1), c, t, alpha=a, lookahead=n).layer_time(20 * (n + 1))
             for n in (k - 1, k, k + 3)
         ]
         assert took[0] > took[1] == took[2] == max(c, t)

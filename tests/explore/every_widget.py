@@ -13,7 +13,7 @@ EVERY = {
     )},
     RouterBalance: {"task": Task(
         "At skew 1, drop less than 5 %.", "skew >= 1 and dropped < 0.05",
-        {"skew": 1, "capacity": 5}, "Most places are empty.",
+        {"skew": 1, "capacity_factor": 5}, "Most places are empty.",
     )},
     OffloadLab: {"task": Task(
         "Without jitter, make the third buffer worth a quarter.",

@@ -45,7 +45,7 @@ def test_every_stored_run_is_the_library_s_and_the_script_unpacks_it(lab):
         )
         fetches = spec["fetches"][r][j]
         assert fetches == transfers(state[1], state[2])[:SHOWN]
-        run = simulate_offload(SHOWN, COMPUTING, fetches, latency=state[3], lookahead=state[0] - 1)
+        run = simulate_offload(SHOWN, COMPUTING, fetches, alpha=state[3], lookahead=state[0] - 1)
         seen = [i for i in range(SHOWN) if run.began[i] < WINDOW]
         time, *steps = spec["runs"][b][r][j][latency]
         assert [list(accumulate(times)) for times in steps] == [

@@ -28,7 +28,7 @@ def test_the_page_counts_drops_and_waste_as_the_library_does():
     ("options", "said"),
     [
         ({"experts": 7}, "experts: 7, but must be one of 8, 16"),
-        ({"capacity": 0.5}, "capacity: 0.5"),
+        ({"capacity_factor": 0.5}, "capacity_factor: 0.5"),
         ({"task": Task("", "dropped < 1", {})}, "met already"),
         ({"task": Task("", "wasted > 1", {"skew": 2})}, "is not met by its solution"),
         ({"task": Task("", "gamma > 1", {})}, "no 'gamma'"),

@@ -29,7 +29,7 @@ def test_the_peak_is_the_largest_sum_of_any_moment(lives):
         for t in range(12)
     )
     live = LiveSet(lives, NAMES)
-    assert live.peak == brute == sum(life.bytes for life in live.at(live.fullest))
+    assert live.peak_bytes == brute == sum(life.bytes for life in live.at(live.fullest))
     assert sum(live.by_kind(live.fullest).values()) == brute
 
 
@@ -37,17 +37,17 @@ def test_the_peak_is_the_largest_sum_of_any_moment(lives):
 def test_the_peak_of_a_sum_is_at_most_the_sum_of_the_peaks(lives):
     live = LiveSet(lives, NAMES)
     kinds = {life.kind for life in lives}
-    assert live.peak <= sum(max(live.curve(kind)) for kind in kinds)
+    assert live.peak_bytes <= sum(max(live.curve(kind)) for kind in kinds)
     assert live.curve() == [sum(row) for row in zip(*map(live.curve, kinds), strict=True)]
 
 
 @given(some_lives())
 def test_what_fits_is_what_the_peak_fits(lives):
     live = LiveSet(lives, NAMES)
-    check_fits(live, live.peak)
-    if live.peak:
+    check_fits(live, live.peak_bytes)
+    if live.peak_bytes:
         with pytest.raises(LiveSetError, match=r"alive, .* there"):
-            check_fits(live, live.peak - 0.5)
+            check_fits(live, live.peak_bytes - 0.5)
 
 
 TALL = TransformerSpec("tall", layers=64, hidden=64, heads=4, vocab=1, ffn=4096)
@@ -75,9 +75,9 @@ def test_moments_that_are_there_from_the_start_make_both_steps_alike():
 def test_gradients_that_stay_are_there_during_the_second_forward_pass():
     w, a = 4 * TALL.params(), 6e8
     live = training_lives(TALL, a / TALL.layers, 0, recipe="32-bit", keep_gradients=True)
-    assert live.peak == pytest.approx(4 * w + a, rel=0.01)
+    assert live.peak_bytes == pytest.approx(4 * w + a, rel=0.01)
     again = training_lives(TALL, a / TALL.layers, 0, recipe="32-bit", micro_batches=2, steps=1)
-    assert again.peak == pytest.approx(2 * w + a, rel=0.01)  # moments come at its end
+    assert again.peak_bytes == pytest.approx(2 * w + a, rel=0.01)  # moments come at its end
 
 
 def test_at_the_update_everything_of_the_recipe_is_alive_and_nothing_of_the_input():

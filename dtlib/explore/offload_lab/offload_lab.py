@@ -72,7 +72,7 @@ def run_of(layers: int, *, buffers: int, ratio: float, jitter: float, latency: i
 
     fetch = [time * unit for time in transfers(ratio, jitter)[:layers]]
     return simulate_offload(
-        layers, COMPUTING * unit, fetch, latency=latency * unit, lookahead=buffers - 1
+        layers, COMPUTING * unit, fetch, alpha=latency * unit, lookahead=buffers - 1
     )
 
 

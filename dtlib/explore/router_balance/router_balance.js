@@ -5,9 +5,9 @@ const HINT =
   "Blue copies are computed, vermilion ones dropped; dashed places stay empty and are sent and " +
   "computed all the same. Tab to the sliders and use the arrow keys.";
 
-function view({ loads, tokens }, { experts, k, skew, capacity }) {
+function view({ loads, tokens }, { experts, k, skew, capacity_factor: factor }) {
   const all = loads[`${experts} ${k} ${skew}`];
-  const found = fillExperts(all, capacity);
+  const found = fillExperts(all, factor);
   const { dropped, wasted, busiest } = found;
   const [lost, empty] = [dropped, wasted].map((share) => formatQuantity(share, "%", 2));
   return {
@@ -23,9 +23,9 @@ function view({ loads, tokens }, { experts, k, skew, capacity }) {
   };
 }
 
-function draw(spec, { experts, capacity }, { loads, places, names, headline: key }, width) {
+function draw(spec, { experts, capacity_factor: factor }, { loads, places, names, headline: key }, width) {
   const mean = loads.reduce((sum, load) => sum + load, 0) / loads.length;
-  const top = Math.max(names.busiest, capacity) * 1.04;
+  const top = Math.max(names.busiest, factor) * 1.04;
   const [left, right, bottom] = [44, width - 8, 294];
   const up = scaleOf(0, top, "linear", bottom, 58);
   const room = (right - left) / loads.length;

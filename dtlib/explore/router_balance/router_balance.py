@@ -13,15 +13,16 @@ CAPACITIES = (1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 8)
 class RouterBalance(Widget):
     """The load of every expert as a bar, and a line where its places end.
 
-    Arguments: `title`; `tokens` of the batch; `experts`, `k`, `skew` and `capacity` (the capacity
-    factor) at the start, of those in `EXPERTS`, `CHOSEN`, `SKEWS` and `CAPACITIES`; `task`, a
+    Arguments: `title`; `tokens` of the batch; `experts`, `k`, `skew` and `capacity_factor` at
+    the start, of those in `EXPERTS`, `CHOSEN`, `SKEWS` and `CAPACITIES`; `task`, a
     `Task` over these four names and ``dropped``, ``wasted`` and ``busiest``.
     The loads are those of `expert_loads`. Raises ValueError for a start that is not among the
     choices, and for a task that is met at the start or not met by its solution.
     """
 
     def __init__(self, *, title: str, tokens: int = 4096, experts: int = 16, k: int = 2,
-                 skew: float = 0.5, capacity: float = 1.25, task: Task | None = None):  # fmt: skip
+                 skew: float = 0.5, capacity_factor: float = 1.25,
+                 task: Task | None = None):  # fmt: skip
         from dtlib.parallelism.expert.load import expert_loads
 
         self._loads = {
@@ -34,18 +35,18 @@ class RouterBalance(Widget):
                 slider("experts", "experts", EXPERTS, experts),
                 slider("k", "experts for each token", CHOSEN, k),
                 slider("skew", "skew of the router", SKEWS, skew),
-                slider("capacity", "capacity factor", CAPACITIES, capacity, unit="×"),
+                slider("capacity_factor", "capacity factor", CAPACITIES, capacity_factor, unit="×"),
             ],
             task=task,
             tokens=tokens,
             loads=self._loads,
         )
 
-    def filled(self, *, experts: int, k: int, skew: float, capacity: float):
+    def filled(self, *, experts: int, k: int, skew: float, capacity_factor: float):
         """What the widget shows in this state: a `Filled`."""
         from dtlib.parallelism.expert.load import fill_experts
 
-        return fill_experts(self._loads[f"{experts} {k} {skew}"], capacity)
+        return fill_experts(self._loads[f"{experts} {k} {skew}"], capacity_factor)
 
     def names(self, **state) -> dict:
         found = self.filled(**state)

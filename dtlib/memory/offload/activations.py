@@ -26,7 +26,7 @@ class OffloadedActivations:
     `in_flight`, how many may be on their way out before the forward pass waits: until they are out
     they fill the device; `least_bytes`, what is smaller stays.
     Attributes: `sent`, bytes that went out; `waiting`, fetched bytes that are on the device
-    now, and `peak`, the most that ever were.
+    now, and `peak_bytes`, the most that ever were.
     Raises ValueError for a negative look-ahead and no room in flight; StoreError, in the backward
     pass, for a tensor that was changed in place before it was out.
     Source: Rhu et al. 2016; Rajbhandari et al. 2021.
@@ -57,7 +57,7 @@ class OffloadedActivations:
         require_count(owner, in_flight=in_flight)
         self.store, self.module = store, module
         self.lookahead, self.in_flight, self.least_bytes = lookahead, in_flight, least_bytes
-        self.sent = self.waiting = self.peak = 0
+        self.sent = self.waiting = self.peak_bytes = 0
         self._under_way: deque[Transfer] = deque()
 
     def __enter__(self):
@@ -130,7 +130,7 @@ class Saved:
         if self._transfer is None:
             self._transfer = self.owner.store.get(self.key)
             self.owner.waiting += self._transfer.bytes
-            self.owner.peak = max(self.owner.peak, self.owner.waiting)
+            self.owner.peak_bytes = max(self.owner.peak_bytes, self.owner.waiting)
 
     def take(self) -> torch.Tensor:
         """Its bytes; after the last use the device holds them no longer."""

@@ -39,28 +39,28 @@ class HostStore(Store):
 
 
 class ThrottledStore(HostStore):
-    """The host's memory behind a link of `bandwidth` bytes/s per lane and `latency` seconds.
+    """The host's memory behind a link of `beta` bytes/s per lane and a latency of `alpha` seconds.
 
-    Equation: a transfer of n bytes occupies its lane for n / bandwidth and is seen `latency` later;
-    the next one may start in the meantime. So latency is shared, and bandwidth is not.
-    Arguments: `bandwidth`, `latency`; the others as `Store`. Raises ValueError for a bandwidth that
-    is not positive and a negative latency.
+    Equation: a transfer of n bytes occupies its lane for n / beta and is seen `alpha` later; the
+    next one may start in the meantime. So latency is shared, and bandwidth is not.
+    Arguments: `beta`, `alpha`; the others as `Store`. Raises ValueError for a bandwidth that is not
+    positive and a negative latency.
     """
 
-    def __init__(self, bandwidth: float, latency: float = 0.0, **options):
-        numbers = isinstance(bandwidth, int | float) and isinstance(latency, int | float)
-        if not numbers or not bandwidth > 0 or not latency >= 0:
+    def __init__(self, beta: float, alpha: float = 0.0, **options):
+        numbers = isinstance(beta, int | float) and isinstance(alpha, int | float)
+        if not numbers or not beta > 0 or not alpha >= 0:
             raise ValueError(
-                f"bandwidth = {bandwidth}, latency = {latency}; needs a positive number of bytes/s "
+                f"beta = {beta}, alpha = {alpha}; needs a positive number of bytes/s "
                 "and no negative number of seconds"
             )
-        self.bandwidth, self.latency = bandwidth, latency
+        self.beta, self.alpha = beta, alpha
         super().__init__(**options)
 
     def _pace(self, start: float, size: int) -> float:
-        free = start + size / self.bandwidth
+        free = start + size / self.beta
         time.sleep(max(0.0, free - time.perf_counter()))
-        return free + self.latency if size else free
+        return free + self.alpha if size else free
 
 
 class LateStore(HostStore):

@@ -29,9 +29,9 @@ class OffloadedParameters:
     each is a piece of its own.
     Arguments: `layers`, modules in the order in which the forward pass calls them, which share no
     weights; `store`; `lookahead`, layers. What belongs to no layer stays on the device.
-    Attributes: `here`, bytes of the layers that are on the device or on their way, and `peak`, the
-    most that ever were. A weight that is away has no numbers; `resident` brings all back for a
-    while, `restore` for good.
+    Attributes: `here`, bytes of the layers that are on the device or on their way, and
+    `peak_bytes`, the most that ever were. A weight that is away has no numbers; `resident` brings
+    all back for a while, `restore` for good.
     Raises ValueError for no layer, a layer without weights, weights that two layers share, and a
     negative look-ahead; StoreError where the store fails; RuntimeError in a forward pass by
     `recompute_chain`, which hands over all layers' gradients together.
@@ -42,7 +42,7 @@ class OffloadedParameters:
     >>> expected = model(torch.ones(1, 4))
     >>> with HostStore() as store:
     ...     offloaded = OffloadedParameters(list(model), store)
-    ...     torch.equal(model(torch.ones(1, 4)), expected), store.received, offloaded.peak
+    ...     torch.equal(model(torch.ones(1, 4)), expected), store.received, offloaded.peak_bytes
     (True, 512, 128)
     """
 
@@ -52,7 +52,7 @@ class OffloadedParameters:
         require_count("OffloadedParameters", 0, lookahead=lookahead)
         _check_layers(layers)
         self.store, self.lookahead = store, lookahead
-        self.here = self.peak = 0
+        self.here = self.peak_bytes = 0
         self.failures: list[StoreError] = []
         self.layers: list[Layer] = []
         self._handles = []
@@ -211,7 +211,7 @@ class Layer:
     def _enter(self) -> None:
         self.is_here = True
         self.owner.here += self.bytes
-        self.owner.peak = max(self.owner.peak, self.owner.here)
+        self.owner.peak_bytes = max(self.owner.peak_bytes, self.owner.here)
 
     def _show(self) -> None:
         for part, parameter in zip(self._parts(), self.parameters, strict=True):

@@ -86,7 +86,7 @@ def simulate_offload(
     fetch,
     back=0,
     *,
-    latency=0,
+    alpha=0,
     lookahead: int = 1,
     buffers: int | None = None,
     duplex: bool = True,
@@ -96,8 +96,8 @@ def simulate_offload(
     Equation: a fetch begins when it is asked for, its lane is free and a buffer is free; a layer is
     computed when it is seen and the layer before is done.
     Arguments: `layers`, their number; `compute`, `fetch` and `back`, the time of each, one number
-    or one for each layer; `latency`; `lookahead`, layers; `buffers`, by default look-ahead + 1, and
-    one more where layers go back; `duplex`, whether returns have a lane of their own.
+    or one for each layer; `alpha`, the latency; `lookahead`, layers; `buffers`, by default
+    look-ahead + 1, and one more where layers go back; `duplex`, whether returns have a lane too.
     Returns an OffloadRun. Raises ValueError for no layer, a negative time, and too few buffers.
     Source: the words above, one line each.
 
@@ -108,7 +108,7 @@ def simulate_offload(
     2 8
     3 8
     >>> for depth in range(4):  # 8 s of arithmetic, 5 s of transfer, 20 s of latency
-    ...     run = simulate_offload(40, compute=8, fetch=5, latency=20, lookahead=depth)
+    ...     run = simulate_offload(40, compute=8, fetch=5, alpha=20, lookahead=depth)
     ...     print(depth, run.layer_time(12))
     0 33
     1 33/2
@@ -123,7 +123,7 @@ def simulate_offload(
     )
     returns = any(back)
     buffers = lookahead + 1 + returns if buffers is None else buffers
-    require(_is_time(latency), "simulate_offload", "latency", latency, _TIME)
+    require(_is_time(alpha), "simulate_offload", "alpha", alpha, _TIME)
     allowed = f"at least {lookahead + 1}: the layer that is computed, and one for each ahead"
     good = isinstance(buffers, int) and buffers > lookahead
     require(good, "simulate_offload", "buffers", buffers, allowed)
@@ -137,7 +137,7 @@ def simulate_offload(
         room = returned[j - buffers] if j >= buffers else 0
         began[j] = max(now, free["in"], room)
         left[j] = free["in"] = began[j] + fetch[j]
-        ready[j] = left[j] + latency
+        ready[j] = left[j] + alpha
 
     for j in range(min(lookahead + 1, layers)):
         ask(j, 0)
@@ -147,7 +147,7 @@ def simulate_offload(
         if returns:
             returning[i] = max(stop[i], free[out])
             freed[i] = free[out] = returning[i] + back[i]
-            returned[i] = freed[i] + latency
+            returned[i] = freed[i] + alpha
         if i + lookahead + 1 < layers:
             ask(i + lookahead + 1, stop[i])
     if not returns:

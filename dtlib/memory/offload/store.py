@@ -59,7 +59,7 @@ class Store:
     Arguments: `capacity`, bytes that it can hold; `duplex`, whether its two directions are two
     lanes; `record`, whether every transfer becomes a span of `timeline()`.
     `sent` and `received` count the bytes that went in and came out, `held` those that are there and
-    `peak` the most that ever were. Use it in a ``with`` block, or `close` it.
+    `peak_bytes` the most that ever were. Use it in a ``with`` block, or `close` it.
     Raises StoreError for what it lacks; TypeError and ValueError for what is no dense tensor.
 
     >>> from dtlib.memory import HostStore
@@ -73,7 +73,7 @@ class Store:
         if not (isinstance(capacity, int | float) and capacity > 0):
             raise ValueError(f"capacity = {capacity}; a store must hold a positive number of bytes")
         self.capacity, self.record = capacity, record
-        self.sent = self.received = self.held = self.peak = 0
+        self.sent = self.received = self.held = self.peak_bytes = 0
         self.spans: list[Span] = []
         self._shapes: dict[str, tuple] = {}
         self._last: dict[str, Future] = {}
@@ -104,7 +104,8 @@ class Store:
                     "nothing was moved"
                 )
             self._shapes[key] = tensor.shape, tensor.dtype, tensor.device
-            self.held, self.peak, self.sent = held, max(self.peak, held), self.sent + size
+            self.held, self.sent = held, self.sent + size
+            self.peak_bytes = max(self.peak_bytes, held)
             version = _version(tensor)
             tensor, ready = tensor.detach(), _ready(tensor)
 

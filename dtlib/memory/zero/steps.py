@@ -62,7 +62,7 @@ class ZeroStep:
     >>> step = ZeroStep(stage=3, P=4, units=[4, 4])
     >>> [str(moment.action) for moment in step.moments[1:5]]
     ['gather 0', 'forward 0', 'release 0', 'gather 1']
-    >>> step.held, step.peak, step.sent
+    >>> step.held, step.peak_bytes, step.sent
     (32.0, 46.0, 36.0)
     """
 
@@ -104,7 +104,7 @@ class ZeroStep:
         return self.moments[passes].held
 
     @property
-    def peak(self) -> float:
+    def peak_bytes(self) -> float:
         """The most bytes that a rank holds at any moment."""
         return max(moment.held for moment in self.moments)
 

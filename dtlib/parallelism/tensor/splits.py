@@ -31,7 +31,7 @@ _BY_KINDS = {
 
 
 @dataclass(frozen=True)
-class Step:
+class SplitStep:
     """What stands at one place: an operator of `ADJOINTS` (or None), on so many numbers a token."""
 
     place: str
@@ -54,13 +54,13 @@ class Step:
         return journeys * (P - 1) / P * tokens * self.numbers * element_bytes
 
 
-def split_steps(first: str, second: str, hidden: int, ffn: int) -> tuple[Step, Step, Step]:
+def split_steps(first: str, second: str, hidden: int, ffn: int) -> tuple[SplitStep, ...]:
     """What stands before W1, at the bend, and after W2, when the two are cut in these ways.
 
     A bend is applied to whole numbers, so partial sums are added before it; where the second cut
     then wants parts, they are added and scattered at once.
     Arguments: `first` and `second`, "columns", "rows" or "undivided"; `hidden` and `ffn`, widths.
-    Returns three `Step`s. Raises ValueError for another cut.
+    Returns three steps, in this order. Raises ValueError for another cut.
 
     >>> [step.forward for step in split_steps("columns", "rows", 8, 32)]
     ['nothing', 'nothing', 'all-reduce']
@@ -71,9 +71,9 @@ def split_steps(first: str, second: str, hidden: int, ffn: int) -> tuple[Step, S
         require(cut in CUTS, "split_steps", argument, cut, f"one of {list(CUTS)}")
     (in1, out1, _), (in2, out2, _) = CUTS[first], CUTS[second]
     return (
-        Step("before the first matrix", _between(Replicate(), in1), hidden),
-        Step("at the bend", _between(out1, in2), ffn),
-        Step("after the second matrix", _between(out2, Replicate()), hidden),
+        SplitStep("before the first matrix", _between(Replicate(), in1), hidden),
+        SplitStep("at the bend", _between(out1, in2), ffn),
+        SplitStep("after the second matrix", _between(out2, Replicate()), hidden),
     )
 
 
@@ -98,7 +98,7 @@ def _between(have: Placement, want: Placement) -> str | None:
     return None if have == want else _BY_KINDS[type(have), type(want)]
 
 
-def _apply(step: Step, x, group):
+def _apply(step: SplitStep, x, group):
     if step.operator is None:
         return x
     dim = {} if ADJOINTS[step.operator].forward == "all-reduce" else {"dim": 1}

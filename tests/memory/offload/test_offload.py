@@ -236,7 +236,7 @@ def test_offloaded_activations_give_the_same_bits_and_move_what_the_meter_counts
         assert same_bits([loss, *(p.grad for p in model.parameters())], expected)
         assert away.sent == store.sent == store.received and away.waiting == 0
         assert away.sent == saved_tensor_bytes(lambda: loss_of(model), besides=[model])
-        assert 0 < away.peak < away.sent
+        assert 0 < away.peak_bytes < away.sent
         del loss
         store.flush()
         assert store.held == 0 and not store.keys()
@@ -309,14 +309,14 @@ def test_offloaded_parameters_give_the_same_bits_and_exact_bytes(make, lookahead
             row, layers = offloaded.layers[0].bytes, len(model.blocks)
             for step in range(3):
                 store.sent = store.received = 0
-                offloaded.peak = 0
+                offloaded.peak_bytes = 0
                 optimizer.zero_grad()
                 loss_of(model, step).backward()
-                assert offloaded.peak == (lookahead + 1) * row
+                assert offloaded.peak_bytes == (lookahead + 1) * row
                 assert store.received == (2 * layers - 1) * row and store.sent == 0
                 offloaded.step(optimizer)
                 assert store.received == (3 * layers - 2) * row and store.sent == layers * row
-                assert offloaded.peak <= (lookahead + 2) * row and offloaded.here == 0
+                assert offloaded.peak_bytes <= (lookahead + 2) * row and offloaded.here == 0
         with offloaded.resident():
             saved = copy.deepcopy(model.state_dict())
         assert same_bits(saved.values(), expected_model.state_dict().values())
@@ -606,7 +606,7 @@ def test_after_every_backward_pass_through_one_graph_nothing_waits(counts, monke
             loss.backward(retain_graph=True)
             assert same_bits([p.grad for p in model.parameters()], expected)
             left.append(away.waiting)
-            peaks.append(away.peak)
+            peaks.append(away.peak_bytes)
             if counts == "right":
                 assert store.received == i * away.sent
     if counts == "right":
@@ -661,7 +661,7 @@ def test_what_is_smaller_than_the_least_stays_and_a_lookahead_of_more_waits_more
             with OffloadedActivations(store, model, lookahead=lookahead) as away:
                 loss = loss_of(model)
             loss.backward()
-            peaks.append(away.peak)
+            peaks.append(away.peak_bytes)
     before_the_loss = sizes[:-1]  # the count of its targets is saved last, and not looked ahead to
     assert peaks == sorted(set(peaks)) and peaks[-1] == sum(before_the_loss)
 
@@ -754,7 +754,7 @@ def test_offloaded_weights_come_for_a_second_backward_pass_and_for_a_second_forw
             losses[1].backward()
             gradients = [p.grad for p in model.parameters()]
             if offloaded:
-                assert offloaded.peak <= 2 * max(layer.bytes for layer in offloaded.layers)
+                assert offloaded.peak_bytes <= 2 * max(layer.bytes for layer in offloaded.layers)
             results.append([*(loss.detach() for loss in losses), *gradients])
     assert same_bits(*results)
 

@@ -22,7 +22,7 @@ from dtlib.memory import (
 times = st.integers(0, 9)
 
 
-def longest_paths(layers, compute, fetch, back, latency, lookahead, buffers, duplex):
+def longest_paths(layers, compute, fetch, back, alpha, lookahead, buffers, duplex):
     """The same pipeline as a graph: every event as early as all arrows into it allow.
 
     An arrow (a, b, d) says that b happens d after a, or later. Solved by relaxing until it stands.
@@ -37,7 +37,7 @@ def longest_paths(layers, compute, fetch, back, latency, lookahead, buffers, dup
             after((what, i, "begin"), (what, i, "end"), takes)
             if i:
                 after((what, i - 1, "end"), (what, i, "begin"))
-        after(("fetch", i, "end"), ("compute", i, "begin"), latency)
+        after(("fetch", i, "end"), ("compute", i, "begin"), alpha)
         after(("compute", i, "end"), ("back", i, "begin"))
         asks = i + lookahead + 1
         if asks < layers:
@@ -47,7 +47,7 @@ def longest_paths(layers, compute, fetch, back, latency, lookahead, buffers, dup
         if not duplex and i + lookahead < layers:
             after(("fetch", i + lookahead, "end"), ("back", i, "begin"))
         if i + buffers < layers:
-            after(("back", i, "end"), ("fetch", i + buffers, "begin"), latency)
+            after(("back", i, "end"), ("fetch", i + buffers, "begin"), alpha)
     at = dict.fromkeys((event for a, b, _ in arrows for event in (a, b)), 0)
     changed = True
     while changed:
@@ -65,7 +65,7 @@ def test_the_simulation_is_the_longest_path_through_the_graph_of_its_rules(data)
         data.draw(st.lists(times, min_size=layers, max_size=layers)) for _ in range(3)
     )
     back = [time + 1 for time in back]
-    latency, lookahead = data.draw(times), data.draw(st.integers(0, 3))
+    alpha, lookahead = data.draw(times), data.draw(st.integers(0, 3))
     buffers = data.draw(st.integers(lookahead + 1, lookahead + 3))
     duplex = data.draw(st.booleans())
     run = simulate_offload(
@@ -73,13 +73,13 @@ def test_the_simulation_is_the_longest_path_through_the_graph_of_its_rules(data)
         compute,
         fetch,
         back,
-        latency=latency,
+        alpha=alpha,
         lookahead=lookahead,
         buffers=buffers,
         duplex=duplex,
     )
     assert list(run.stop) == longest_paths(
-        layers, compute, fetch, back, latency, lookahead, buffers, duplex
+        layers, compute, fetch, back, alpha, lookahead, buffers, duplex
     )
 
 
@@ -107,13 +107,13 @@ def test_a_third_and_a_fourth_buffer_are_no_faster():
 
 
 @pytest.mark.parametrize(("compute", "fetch"), [(5, 8), (8, 5), (6, 6)])
-@pytest.mark.parametrize("latency", [0, 1, 3, 20, 55])
-def test_the_law_with_latency_is_exact_for_every_lookahead(compute, fetch, latency):
-    least = hiding_lookahead(compute, fetch, latency)
+@pytest.mark.parametrize("alpha", [0, 1, 3, 20, 55])
+def test_the_law_with_latency_is_exact_for_every_lookahead(compute, fetch, alpha):
+    least = hiding_lookahead(compute, fetch, alpha)
     for lookahead in range(least + 3):
         turn = lookahead + 1
-        run = simulate_offload(60 * turn, compute, fetch, latency=latency, lookahead=lookahead)
-        law = streamed_layer_time(*map(Fraction, (compute, fetch, latency)), lookahead)
+        run = simulate_offload(60 * turn, compute, fetch, alpha=alpha, lookahead=lookahead)
+        law = streamed_layer_time(*map(Fraction, (compute, fetch, alpha)), lookahead)
         assert run.layer_time(20 * turn) == law
         assert (law == max(compute, fetch)) == (lookahead >= least)
 
@@ -132,16 +132,16 @@ def test_what_goes_back_needs_one_more_buffer_and_a_lane(duplex):
     st.integers(0, 4),
 )
 def test_lookahead_never_hurts_and_no_lookahead_beats_the_lane_or_the_arithmetic(
-    compute, fetch, latency
+    compute, fetch, alpha
 ):
     layers = min(len(compute), len(fetch))
     compute, fetch = compute[:layers], fetch[:layers]
     makespans = [
-        simulate_offload(layers, compute, fetch, latency=latency, lookahead=k).makespan
+        simulate_offload(layers, compute, fetch, alpha=alpha, lookahead=k).makespan
         for k in range(layers)
     ]
     assert makespans == sorted(makespans, reverse=True)
-    assert makespans[-1] >= max(sum(compute) + fetch[0] + latency, sum(fetch) + compute[-1])
+    assert makespans[-1] >= max(sum(compute) + fetch[0] + alpha, sum(fetch) + compute[-1])
 
 
 def test_more_buffers_absorb_jitter_down_to_the_mean_and_no_further():
@@ -166,7 +166,7 @@ def test_a_prefetcher_with_one_worker_has_the_same_law():
 
 
 def test_the_timeline_shows_lanes_that_do_one_thing_at_a_time():
-    run = simulate_offload(6, 5, 8, 3, latency=2, lookahead=2)
+    run = simulate_offload(6, 5, 8, 3, alpha=2, lookahead=2)
     timeline = run.timeline()
     assert timeline.busy(0, "forward") == 30 and timeline.makespan == run.makespan
     for lane, total in (("link in", 48), ("link out", 18), ("compute", 30)):
@@ -199,7 +199,7 @@ def test_real_threads_keep_the_order_of_the_simulation_and_its_lower_bounds(look
 
 def test_latency_is_shared_by_what_is_under_way_and_the_lane_is_not():
     """A latency of 1,000 s that nobody waits for: six transfers are seen after one, not six."""
-    with ThrottledStore(1e5, latency=1000.0, record=True) as store:
+    with ThrottledStore(1e5, alpha=1000.0, record=True) as store:
         for key in "abcdef":
             store.put(key, torch.zeros(25))
         store.flush()
@@ -212,11 +212,11 @@ def test_latency_is_shared_by_what_is_under_way_and_the_lane_is_not():
 
 def test_a_pipeline_without_one_of_its_rules_is_another_one():
     """The twin: forget that a buffer must be free, that lanes are shared, that latency passes."""
-    rules = {"latency": 4, "lookahead": 1, "buffers": 2, "duplex": False}
+    rules = {"alpha": 4, "lookahead": 1, "buffers": 2, "duplex": False}
     values = (8, [3] * 8, [5] * 8, [2] * 8)
     run = simulate_offload(*values, **rules)
     assert list(run.stop) == longest_paths(*values, **rules)
-    for broken in ({"buffers": 9}, {"duplex": True}, {"latency": 0}, {"lookahead": 0}):
+    for broken in ({"buffers": 9}, {"duplex": True}, {"alpha": 0}, {"lookahead": 0}):
         assert list(run.stop) != longest_paths(*values, **rules | broken)
 
 
@@ -229,7 +229,7 @@ def test_a_pipeline_without_one_of_its_rules_is_another_one():
         ({"compute": None}, "compute is None, but must be a time of at least 0"),
         ({"fetch": float("nan")}, "fetch is nan"),
         ({"fetch": [1, 2]}, "fetch has 2 times for 4 layers"),
-        ({"latency": -1}, "latency is -1"),
+        ({"alpha": -1}, "alpha is -1"),
         ({"lookahead": -1}, "lookahead is -1"),
         ({"lookahead": 1.5}, "lookahead is 1.5"),
         ({"lookahead": 3, "buffers": 3}, "buffers is 3, but must be at least 4"),

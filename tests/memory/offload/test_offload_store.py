@@ -17,7 +17,7 @@ from dtlib.runtime import RankError, launch
 MAKERS = {
     "host": lambda folder: HostStore(),
     "one lane": lambda folder: HostStore(duplex=False),
-    "throttled": lambda folder: ThrottledStore(1e7, latency=1e-4),
+    "throttled": lambda folder: ThrottledStore(1e7, alpha=1e-4),
     "late": lambda folder: LateStore(),
     "disk": DiskStore,
 }
@@ -57,7 +57,7 @@ def test_every_byte_is_counted(store):
     store.put("a", torch.zeros(5))
     store.get("b").wait()
     assert (store.sent, store.received) == (40 + 24 + 20, 24)
-    assert (store.held, store.peak) == (44, 64)
+    assert (store.held, store.peak_bytes) == (44, 64)
     store.drop("a")
     store.flush()
     assert store.held == 24 and store.keys() == ["b"]
@@ -120,10 +120,10 @@ def test_unknown_names_wrong_targets_full_and_closed_stores_say_so(store):
 
 
 def test_bad_links_are_refused():
-    with pytest.raises(ValueError, match="bandwidth = 0"):
+    with pytest.raises(ValueError, match="beta = 0"):
         ThrottledStore(0)
-    with pytest.raises(ValueError, match="latency = -1"):
-        ThrottledStore(1, latency=-1)
+    with pytest.raises(ValueError, match="alpha = -1"):
+        ThrottledStore(1, alpha=-1)
     with pytest.raises(ValueError, match="capacity = 0"):
         HostStore(capacity=0)
 

@@ -28,9 +28,9 @@ def test_a_step_ends_with_the_bytes_of_the_formulas(stage, m, P):
 def test_stage_3_peaks_at_one_whole_unit_of_weights_and_one_of_gradients(m):
     units = [64.0, 128.0, 64.0]
     step = ZeroStep(3, 4, units, m)
-    assert step.peak == model_state_bytes(sum(units), 3, 4) + 4 * max(units)
+    assert step.peak_bytes == model_state_bytes(sum(units), 3, 4) + 4 * max(units)
     ahead = ZeroStep(3, 4, [64.0] * 3, m, prefetch=1)
-    assert ahead.peak == model_state_bytes(3 * 64, 3, 4) + 6 * 64
+    assert ahead.peak_bytes == model_state_bytes(3 * 64, 3, 4) + 6 * 64
     assert ahead.sent == ZeroStep(3, 4, [64.0] * 3, m).sent
 
 
