@@ -166,8 +166,7 @@ class OurZero3(Engine):
         self.wrapped = FullySharded(model, group, units=model.layers)
         for unit in self.wrapped.units:
             for flat in unit.flats:
-                flat.gather = _logged_gather(flat, log, unit_name(unit.name))
-                flat.reduce = _logged_reduce(flat, log, unit_name(unit.name))
+                _tell(flat, log, unit_name(unit.name))
 
     def weights(self):
         return self.wrapped.state_dict()
@@ -182,26 +181,21 @@ def unit_name(path: str) -> str:
     return ".".join(path.split(".")[-2:]) or "root"
 
 
-def _logged_gather(flat, log: StepLog, unit: str) -> Callable:
-    plain = flat.gather
+def _tell(flat, log: StepLog, unit: str) -> None:
+    """From now on, a line for each of its gathers and each of its scatters."""
+    plain_gather, plain_reduce = flat.gather, flat.reduce
 
     def gather():
         travel = log.travel("all_gather", flat.whole.nbytes, unit=unit)
-        return travel.follow(plain())
-
-    return gather
-
-
-def _logged_reduce(flat, log: StepLog, unit: str) -> Callable:
-    plain = flat.reduce
+        return travel.follow(plain_gather())
 
     def reduce(factor, dtype=None):
         itemsize = (dtype or flat.parameters[0].dtype).itemsize
         travel = log.travel("reduce_scatter", flat.length * itemsize, unit=unit)
-        whole, part, work = plain(factor, dtype)
+        whole, part, work = plain_reduce(factor, dtype)
         return whole, part, travel.follow(work)
 
-    return reduce
+    flat.gather, flat.reduce = gather, reduce
 
 
 class FSDP(Engine):

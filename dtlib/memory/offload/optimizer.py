@@ -1,15 +1,7 @@
-"""Offloading: what the device does not need now waits in a store, and comes back before its turn.
+"""An optimizer's state in a store: it is touched once in a step, and comes for that, unit by unit.
 
-Three strategies, by what they send away. Each is exact, because a copy has the same bits.
-
-- `OffloadedOptimizer`: the optimizer's state, which is touched once in a step.
-- `OffloadedActivations`: what the backward pass needs, which is written once and read once, in
-  reverse order.
-- `OffloadedParameters`: the weights, layer by layer, twice in a step.
-
-All three look ahead: while one part is computed, the next is on its way (`streamed`). What that can
-hide and what it cannot is in `dtlib.memory.offload.pipeline`; stores are in
-`dtlib.memory.offload.store`.
+The same update, bit for bit, because a copy has the same bits. While one unit is updated, the next
+is on its way (`streamed`).
 """
 
 import copy
@@ -19,13 +11,9 @@ import torch
 from torch import nn
 
 from dtlib.formulas.require import require, require_count, require_positive, require_type
-from dtlib.memory.offload.activations import OffloadedActivations
-from dtlib.memory.offload.parameters import OffloadedParameters
 from dtlib.memory.offload.store import Store
 from dtlib.memory.offload.stream import placed, places, streamed, wait_for_all
 from dtlib.parallelism.data.flat import buckets_of
-
-__all__ = ["OffloadedActivations", "OffloadedOptimizer", "OffloadedParameters", "streamed"]
 
 
 class OffloadedOptimizer(torch.optim.Optimizer):

@@ -28,7 +28,7 @@ from dtlib.memory.zero.parts import Reductions, check_dtypes
 from dtlib.memory.zero.state import gather_optimizer_state, load_optimizer_state
 from dtlib.memory.zero.units import GatheredFlat, Unit, divide
 from dtlib.parallelism.data.alike import broadcast_coalesced
-from dtlib.parallelism.data.backward import BackwardPass
+from dtlib.parallelism.data.backward import BackwardPass, with_graph
 from dtlib.parallelism.operators.keeper import KeepsHooks
 from dtlib.parallelism.operators.messages import ranks_of
 
@@ -139,14 +139,14 @@ class FullySharded(KeepsHooks):
         unit.gather()
         for ahead in self._forth.ahead(self.prefetch):
             ahead.start()
-        inputs = [x for x in _differentiable((args, kwargs)) if not x.is_leaf]
+        inputs = list(with_graph((args, kwargs)))
         if inputs and torch.is_grad_enabled():
             register_multi_grad_hook(inputs, lambda gradients: self._after_backward(unit))
 
     def _after_forward(self, unit, module, args, output) -> None:
         if self._pass:
             return
-        outputs = [x for x in _differentiable(output) if not x.is_leaf]
+        outputs = list(with_graph(output))
         if torch.is_grad_enabled() and not outputs:
             _check_output(unit, output)
         for x in outputs:  # of its node, not of x: after the hooks of those that x is the input of
@@ -326,15 +326,11 @@ class FullySharded(KeepsHooks):
         raise RuntimeError("FullySharded cannot be moved or cast: do so before it is wrapped")
 
 
-def _differentiable(values) -> list[torch.Tensor]:
-    return [x for x in tree_leaves(values) if torch.is_tensor(x) and x.requires_grad]
-
-
 def _check_output(unit: Unit, output) -> None:
     """Raise TypeError for an object: nobody sees a tensor in it, or gathers before its backward."""
     for value in tree_leaves(output):
         if value is not None and not isinstance(value, torch.Tensor | bool | int | float | str):
             raise TypeError(
                 f"FullySharded: unit {unit.name!r} returns a {type(value).__name__}, but "
-                "must return tensors, alone or in a tuple, a list or a dict"
+                "must return tensors, alone or in a tuple, a list, a dict or a dataclass"
             )

@@ -155,7 +155,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         self._keep_changes()
-        state = whole_state(self.optimizer, self.flats, self._listed, masters=True)
+        state = whole_state(self.optimizer, self.flats, self._listed)
         for hook in self._optimizer_state_dict_post_hooks.values():
             state = hook(self, state) or state
         return state

@@ -34,13 +34,19 @@ class RunOrder:
         """A pass begins; nothing has run."""
         self.ran = []
 
-    def run(self, unit: Unit) -> None:
-        """This unit is next, on every rank, or an error is."""
-        self._follow(unit)
+    def run(self, unit: Unit | None) -> None:
+        """This unit is next on every rank (None: no further one), or an error is."""
+        expected = self.before[len(self.ran) :]
+        self.ran.append(unit)
+        if not self.announces and expected[:1] != [unit]:
+            self._object(unit, [u for u in expected if u])
+            self.announces = self.varies = True
+        if self.announces:
+            self._announce(unit)
 
     def end(self) -> None:
         """The pass is over, on every rank, or an error comes."""
-        self._follow(None)
+        self.run(None)
         self.before, self.announces = self.ran, self.varies
 
     def ahead(self, count: int) -> list[Unit]:
@@ -50,26 +56,18 @@ class RunOrder:
             return []
         return [unit for unit in self.before[place : place + count] if unit]
 
-    def _follow(self, unit: Unit | None) -> None:
-        place = len(self.ran)
-        self.ran.append(unit)
-        if not self.announces and self.before[place : place + 1] != [unit]:
-            self._object(unit, self.before[place:])
-            self.announces = self.varies = True
-        if self.announces:
-            self._announce(unit)
-
-    def _object(self, unit: Unit | None, expected: list[Unit | None]) -> None:
-        """Meet ranks that go on as before in their next gather, and say that this one does not."""
+    def _object(self, unit: Unit | None, expected: list[Unit]) -> None:
+        """Say in the next gather of ranks that go on as before that this one does not."""
         if self._then is None:
             return
-        for ahead in (u for u in expected if u and u.under_way):
-            ahead.gather()  # another rank may have objected to it
+        for ahead in expected:
+            if ahead.under_way:
+                ahead.gather()  # another rank may have objected to it
         following = self._then if torch.is_grad_enabled() else self
         later = [u for u in following.before[:1] if u and not u.keep]
-        gathers = [u for u in expected if u and not u.under_way] + later
-        if gathers and (others := gathers[0].object()):
-            raise RuntimeError(different(f"rank {self.rank} runs {_name(unit)}", others))
+        to_come = [u for u in expected if not u.under_way] + later
+        if to_come and (others := to_come[0].object()):
+            raise RuntimeError(different(self.rank, unit, others))
 
     def _announce(self, unit: Unit | None) -> None:
         numbers = torch.zeros(self.P, dtype=torch.int64, device=self.units[0].flats[0].own.device)
@@ -77,8 +75,4 @@ class RunOrder:
         dist.all_reduce(numbers, group=self.group)
         seen = numbers.tolist()
         if others := [rank for rank, number in enumerate(seen) if number != seen[self.rank]]:
-            raise RuntimeError(different(f"rank {self.rank} runs {_name(unit)}", others))
-
-
-def _name(unit: Unit | None) -> str:
-    return f"unit {unit.name!r}" if unit else "no further unit"
+            raise RuntimeError(different(self.rank, unit, others))

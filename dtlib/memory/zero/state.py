@@ -17,21 +17,19 @@ from dtlib.memory.zero.units import GatheredFlat
 Groups = Sequence[Sequence[nn.Parameter]]
 
 
-def whole_state(
-    optimizer, flats: Iterable[PartedFlat], groups: Groups, masters: bool = False
-) -> dict:
+def whole_state(optimizer, flats: Iterable[PartedFlat], groups: Groups) -> dict:
     """The whole state of an optimizer of parts, on every rank; every rank calls it.
 
     `groups` lists the parameters of each parameter group, in the order in which an optimizer of
-    whole parameters would number them. With `masters`, parts that are more precise than the weights
-    are in it, under "master". Raises ValueError for an optimizer of something else.
+    whole parameters would number them. Parts that are more precise than the weights are in it,
+    under "master". Raises ValueError for an optimizer of something else.
     """
     flats = list(flats)
     _check_parts(optimizer, flats, groups)
     number, state = _numbers(groups), {}
     for flat in flats:
         own_state = dict(optimizer.state.get(flat.own, {}))
-        if masters and flat.own.dtype != flat.whole.dtype:
+        if flat.own.dtype != flat.whole.dtype:
             own_state["master"] = flat.own
         for name, value in own_state.items():
             cut = _is_cut(name, value, flat.own.shape)

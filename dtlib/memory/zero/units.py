@@ -180,7 +180,7 @@ class Unit:
         for flat, work in zip(self.flats, self._works or (), strict=False):
             work.wait()
             if not flat.whole.is_cuda and (ranks := flat.objectors(flat.whole)):
-                raise RuntimeError(different(f"rank {flat.rank} runs unit {self.name!r}", ranks))
+                raise RuntimeError(different(flat.rank, self, ranks))
         if not self.gathered:
             for flat in self.flats:
                 flat.show()
@@ -203,12 +203,13 @@ class Unit:
         return sorted(set(range(self.flats[0].P)) - objecting) if objecting else []
 
 
-def different(here: str, ranks) -> str:
+def different(rank: int, unit: Unit | None, others) -> str:
     """What to say to ranks that run different units."""
+    runs = f"unit {unit.name!r}" if unit else "no further unit"
     return (
-        f"FullySharded: {here}, and ranks {list(ranks)} of the group run another. All ranks gather "
-        "a unit together, so all must run the same units in the same order: draw what is skipped "
-        "from a generator with the same seed on every rank"
+        f"FullySharded: rank {rank} runs {runs}, and ranks {list(others)} of the group run "
+        "another. All ranks gather a unit together, so all must run the same units in the same "
+        "order: draw what is skipped from a generator with the same seed on every rank"
     )
 
 

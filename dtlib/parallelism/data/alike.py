@@ -1,6 +1,7 @@
 """Replicas are alike: they train the same parameters, and begin with rank 0's numbers."""
 
 from collections.abc import Iterable
+from itertools import zip_longest
 
 import torch
 import torch.distributed as dist
@@ -51,14 +52,9 @@ def check_replicas(parameters: dict[str, nn.Parameter], group) -> None:
     dist.all_gather_object(everybody, own, group=group)
     for rank, other in enumerate(everybody):
         if other != everybody[0]:
-            here, there = _first_difference(other, everybody[0])
+            pairs = zip_longest(other, everybody[0], fillvalue="none")
+            here, there = next((a, b) for a, b in pairs if a != b)
             raise ValueError(
                 f"module: rank {rank} of the group trains other parameters than rank 0: "
                 f"{here}, where rank 0 has {there}; replicas must be alike"
             )
-
-
-def _first_difference(one: list[str], other: list[str]) -> tuple[str, str]:
-    longest = max(len(one), len(other))
-    pairs = zip(*(names + ["none"] * (longest - len(names)) for names in (one, other)), strict=True)
-    return next((a, b) for a, b in pairs if a != b)

@@ -8,11 +8,13 @@ The nouns:
 """
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from functools import partial
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from dtlib.parallelism.data.flat import Flat
 
@@ -56,7 +58,7 @@ class BackwardPass:
             self.missing[flat].discard(parameter)
 
     def launch_complete(self) -> None:
-        """In their order on every rank, or two ranks would add up different flat tensors."""
+        """They start in their order on every rank, or two ranks would add up different ones."""
         while self.waiting and not self.missing[self.waiting[0]]:
             self._launch_next()
 
@@ -68,3 +70,12 @@ class BackwardPass:
     def _launch_next(self) -> None:
         self._launch(self.waiting[0])
         del self.waiting[0]
+
+
+def with_graph(value) -> Iterator[torch.Tensor]:
+    """The tensors with a graph in a value: alone, in tuples, lists, dicts and dataclasses."""
+    for leaf in tree_leaves(value):
+        if torch.is_tensor(leaf) and leaf.grad_fn is not None:
+            yield leaf
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            yield from with_graph([getattr(leaf, field.name) for field in fields(leaf)])

@@ -3,7 +3,6 @@
 The nouns:
 
 - **Kind**: dtype, device, and whether it is trained; one flat tensor holds tensors of one kind.
-- **Part**: one of P equal pieces of a flat tensor, with zeros at the end of the last.
 - **Bucket**: neighbouring parameters that travel together, in one flat tensor.
 """
 

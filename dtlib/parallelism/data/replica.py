@@ -1,25 +1,22 @@
 """Data parallelism: each rank has the whole model and a share of the batch; gradients are averaged.
 
-The nouns, beside the **Flat** tensor of `flat.py` and the **Pass** of `backward.py`:
+The nouns, beside the **Bucket** of `flat.py` and the **Pass** of `backward.py`:
 
 - **Replica**: a rank's copy of the model. All are equal before a step, so all are equal after it.
-- **Bucket**: neighbouring parameters whose gradients travel together, in one flat tensor.
 
 Three ways to average, the plain ones first: `average_each`, `average_flat`, `DataParallel`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
 from dtlib.formulas.units import MiB
 from dtlib.parallelism.data.alike import Buffers, broadcast_coalesced, check_replicas
-from dtlib.parallelism.data.backward import BackwardPass
+from dtlib.parallelism.data.backward import BackwardPass, with_graph
 from dtlib.parallelism.data.flat import Flat, buckets_of, by_kind, kind_of
 from dtlib.parallelism.operators.keeper import KeepsHooks
 from dtlib.parallelism.operators.messages import ranks_of
@@ -160,7 +157,7 @@ class DataParallel(KeepsHooks):
             self._follow()
             self._hand_out_buffers()
         output = self.module(*args, **kwargs)
-        for tensor in _differentiable(output) if not recomputes else ():
+        for tensor in with_graph(output) if not recomputes else ():
             tensor.register_hook(self._on_output)
         return output
 
@@ -184,7 +181,6 @@ class DataParallel(KeepsHooks):
         with self.no_sync():
             yield
         if self._sync:
-            self._settle()
             for bucket in self.buckets:
                 self._send(bucket)
             self._give()
@@ -326,12 +322,3 @@ def _trainable(module: nn.Module) -> list[nn.Parameter]:
     if not found:
         raise ValueError("module: no parameter requires a gradient, so there is nothing to average")
     return found
-
-
-def _differentiable(output) -> Iterator[torch.Tensor]:
-    """The tensors with a graph in an output: alone, in tuples, lists, dicts and dataclasses."""
-    for leaf in tree_leaves(output):
-        if torch.is_tensor(leaf) and leaf.grad_fn is not None:
-            yield leaf
-        elif is_dataclass(leaf) and not isinstance(leaf, type):
-            yield from _differentiable([getattr(leaf, field.name) for field in fields(leaf)])

@@ -93,11 +93,11 @@ def with_skipped_layers(skipped, prefetch=1, follow=True, reshard=True):
 
     torch.manual_seed(0)
     model = Stack().double()
-    plain, kept = copy.deepcopy(model), RunOrder._follow
+    plain, kept = copy.deepcopy(model), RunOrder.run
     sharded = FullySharded(model, group, prefetch=prefetch, reshard=reshard)
     trained = (sharded, lambda x: x.chunk(2)[rank]), (plain, lambda x: x)
     optimizers = [torch.optim.AdamW(net.parameters(), lr=0.1, eps=0.01) for net, _ in trained]
-    RunOrder._follow = kept if follow else lambda order, unit: order.ran.append(unit)
+    RunOrder.run = kept if follow else lambda order, unit: order.ran.append(unit)
     try:
         for step in range(5):
             now[:] = [step]
@@ -114,7 +114,7 @@ def with_skipped_layers(skipped, prefetch=1, follow=True, reshard=True):
     except RuntimeError as error:
         return str(error)
     finally:
-        RunOrder._follow = kept
+        RunOrder.run = kept
     state = sharded.state_dict()
     return max(
         (state[name] - value).abs().max().item() for name, value in plain.state_dict().items()
