@@ -1,7 +1,8 @@
 """Plans of the lab 'Fit a 7B model into a budget': what one needs, what it costs, which are best.
 
-The nouns: a `Job` is what is to be trained and on what machines; a `Plan` says how. The lab's
-reader writes the functions that judge a plan; those here judge the reader.
+The nouns: a `Job` is what is to be trained and on what machines; a plan says how, and is a `Layout`
+whose replicas have a GPU each. The lab's reader writes the functions that judge a plan; those here
+judge the reader.
 """
 
 import itertools
@@ -9,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from dtlib.formulas.require import require, require_count
 from dtlib.foundations import GB, GiB, TransformerSpec, catalog
+from dtlib.layout import AWAY, Layout
 from dtlib.memory.account.allocator import output_bytes
 from dtlib.memory.account.gpt import gpt_kept_tensors
 from dtlib.memory.account.layers import activation_bytes
@@ -21,38 +22,8 @@ from dtlib.memory.account.state import (
 )
 from dtlib.memory.zero.cost import zero_sent_bytes
 
-AWAY = ("optimizer", "activations")
 USABLE = 0.9
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a job is trained: on how many GPUs, with what divided, repeated and sent away.
-
-    `gpus` are replicas, `stage` is ZeRO's; a GPU computes `micro_batch` sequences at a time.
-    `recompute` keeps only the input of each layer. `offload` names what waits in the host's
-    memory: "optimizer", "activations", both or nothing.
-    Raises ValueError, naming argument, value and rule, for what cannot be.
-
-    >>> Plan(gpus=8, stage=3, offload=["activations"])
-    Plan(gpus=8, stage=3, micro_batch=1, recompute=False, offload=('activations',))
-    """
-
-    gpus: int
-    stage: int = 0
-    micro_batch: int = 1
-    recompute: bool = False
-    offload: tuple[str, ...] = ()
-
-    def __post_init__(self):
-        require_count("Plan", gpus=self.gpus, micro_batch=self.micro_batch)
-        require(self.stage in range(4), "Plan", "stage", self.stage, "0, 1, 2 or 3")
-        good = isinstance(self.recompute, bool)
-        require(good, "Plan", "recompute", self.recompute, "True or False")
-        away = self.offload
-        good = not isinstance(away, str) and set(away) <= set(AWAY)
-        require(good, "Plan", "offload", away, f"a list of names out of {', '.join(AWAY)}")
-        object.__setattr__(self, "offload", tuple(name for name in AWAY if name in away))
+TURNED = ("zero", "micro_batch", "recompute", "offload")
 
 
 @dataclass(frozen=True)
@@ -142,17 +113,9 @@ def small(layers: int = 6, batch: int = 8) -> Job:
     )  # fmt: skip
 
 
-def micro_batches(plan: Plan, job: Job) -> int:
-    """Of one GPU in one step. Raises ValueError where they do not divide the batch."""
-    at_once = plan.gpus * plan.micro_batch
-    allowed = f"a divisor of the batch, {job.batch} sequences"
-    require(job.batch % at_once == 0, "Plan", "gpus x micro_batch", at_once, allowed)
-    return job.batch // at_once
-
-
-def state_terms(plan: Plan, job: Job) -> dict[str, float]:
+def state_terms(plan: Layout, job: Job) -> dict[str, float]:
     """Bytes of weights, gradients and optimizer on one GPU, before anything is sent away."""
-    share = {"stage": plan.stage, "dp": plan.gpus}
+    share = {"stage": plan.zero, "dp": plan.dp}
     return {
         "weights": held_weight_bytes(job.params, job.weight_bytes, **share),
         "gradients": held_gradient_bytes(job.params, job.gradient_bytes, **share),
@@ -160,19 +123,19 @@ def state_terms(plan: Plan, job: Job) -> dict[str, float]:
     }
 
 
-def memory_terms(plan: Plan, job: Job) -> dict[str, float]:
+def memory_terms(plan: Layout, job: Job) -> dict[str, float]:
     """Every term of the equation, in bytes of one GPU."""
     terms = state_terms(plan, job)
-    kept = plan.micro_batch * (job.input_bytes if plan.recompute else job.kept_bytes)
-    terms["gathered"] = 2 * job.weight_bytes * job.layer_params * (plan.stage == 3)
+    kept = plan.micro_batch * (job.input_bytes if plan.recompute == "full" else job.kept_bytes)
+    terms["gathered"] = 2 * job.weight_bytes * job.layer_params * (plan.zero == 3)
     terms["activations"] = kept * (2 if "activations" in plan.offload else job.layers)
     again = plan.micro_batch * (job.kept_bytes - job.input_bytes)
-    terms["again"] = again if plan.recompute else 0.0
+    terms["again"] = again if plan.recompute == "full" else 0.0
     terms["head"] = plan.micro_batch * job.head_bytes
     terms["window"] = 0.0
     if "optimizer" in plan.offload:
         terms["optimizer"] = 0.0
-        shards = plan.gpus if plan.stage else 1
+        shards = plan.dp if plan.zero else 1
         terms["window"] = 3 * job.optimizer_bytes * job.layer_params / shards
     return terms
 
@@ -188,33 +151,33 @@ def living_terms() -> dict[str, tuple[str, ...]]:
     }
 
 
-def memory_moments(plan: Plan, job: Job) -> dict[str, float]:
+def memory_moments(plan: Layout, job: Job) -> dict[str, float]:
     """Bytes of one GPU at the model's end, while a layer is repeated, and in the step."""
     terms = memory_terms(plan, job)
     return {moment: sum(terms[name] for name in names) for moment, names in living_terms().items()}
 
 
-def peak(plan: Plan, job: Job) -> float:
+def peak(plan: Layout, job: Job) -> float:
     """The fullest of the moments."""
     return max(memory_moments(plan, job).values())
 
 
-def time_terms(plan: Plan, job: Job) -> dict[str, float]:
+def time_terms(plan: Layout, job: Job) -> dict[str, float]:
     """Seconds of one step, by cause; together they are the step."""
-    m = micro_batches(plan, job)
+    m = plan.micro_batches(job.batch)
     forward, backward, again = (
         plan.micro_batch * flops / job.rate
         for flops in (job.forward_flops, job.backward_flops, job.repeated_flops)
     )
-    again = again if plan.recompute else 0.0
+    again = again if plan.recompute == "full" else 0.0
     waiting = state = 0.0
     if "activations" in plan.offload:
-        kept = job.input_bytes if plan.recompute else job.kept_bytes
+        kept = job.input_bytes if plan.recompute == "full" else job.kept_bytes
         moving = plan.micro_batch * job.layers * kept / job.link
         waiting = max(0.0, moving - forward) + max(0.0, moving - backward - again)
     if "optimizer" in plan.offload:
         state = state_terms(plan, job)["optimizer"] / job.link
-    sent = zero_sent_bytes(job.params, plan.stage, plan.gpus, m, job.gradient_bytes)
+    sent = zero_sent_bytes(job.params, plan.zero, plan.dp, m, job.gradient_bytes)
     return {
         "computing": m * (forward + backward),
         "repeating": m * again,
@@ -224,20 +187,20 @@ def time_terms(plan: Plan, job: Job) -> dict[str, float]:
     }
 
 
-def step_seconds(plan: Plan, job: Job) -> float:
+def step_seconds(plan: Layout, job: Job) -> float:
     """How long a step takes."""
     return sum(time_terms(plan, job).values())
 
 
-def all_plans(job: Job, gpus: int) -> Iterator[Plan]:
+def all_plans(job: Job, gpus: int) -> Iterator[Layout]:
     """Every plan on at most so many GPUs that divides the batch."""
     choices = [(), ("optimizer",), ("activations",), AWAY]
     for count in range(1, gpus + 1):
         if job.batch % count == 0:
             own = job.batch // count
             sizes = [size for size in range(1, own + 1) if own % size == 0]
-            for rest in itertools.product(range(4), sizes, (False, True), choices):
-                yield Plan(count, *rest)
+            for rest in itertools.product(range(4), sizes, ("none", "full"), choices):
+                yield Layout(dp=count, **dict(zip(TURNED, rest, strict=True)))
 
 
 def usable(gib: float) -> float:
@@ -245,7 +208,7 @@ def usable(gib: float) -> float:
     return USABLE * gib * GiB
 
 
-def best_plan(job: Job, gpus: int, memory: float) -> Plan | None:
+def best_plan(job: Job, gpus: int, memory: float) -> Layout | None:
     """The fastest plan that fits into so many bytes of each GPU; None where none does."""
     fitting = [plan for plan in all_plans(job, gpus) if peak(plan, job) <= memory]
     return min(fitting, key=lambda plan: step_seconds(plan, job), default=None)

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dtlib.exercises.fit_plan import Job, Plan, micro_batches
+from dtlib.exercises.fit_plan import Job
 from dtlib.formulas.require import require
+from dtlib.layout import Layout
 
 
-def run_small(plan: Plan, job: Job, held_bytes: Callable, group: Any = None) -> dict[str, float]:
+def run_small(plan: Layout, job: Job, held_bytes: Callable, group: Any = None) -> dict[str, float]:
     """Two steps of a plan on the ranks of a group; what this rank held and sent in the second.
 
-    Arguments: `plan`, for as many GPUs as there are ranks; `job`, which must be small;
+    Arguments: `plan`, for as many replicas as there are ranks; `job`, which must be small;
     `held_bytes`, from a list of tensors to the bytes that they occupy; `group`, by default all
     ranks. Returns bytes of `weights`, `gradients` and `optimizer` between the backward pass and
     the step, of `activations`, the most that was kept in the passes, and of what was `sent`; and
@@ -28,7 +29,7 @@ def run_small(plan: Plan, job: Job, held_bytes: Callable, group: Any = None) -> 
 
     group = group or dist.group.WORLD
     P = dist.get_world_size(group)
-    require(plan.gpus == P, "run_small", "gpus of the plan", plan.gpus, f"{P}, the ranks")
+    require(plan.dp == P, "run_small", "dp of the plan", plan.dp, f"{P}, the ranks")
     run = _Run(plan, job, group)
     own = job.batch // P
     place = dist.get_rank(group) * own
@@ -54,7 +55,7 @@ def run_small(plan: Plan, job: Job, held_bytes: Callable, group: Any = None) -> 
 class _Run:
     """The model, wrapped as the plan says, with its optimizer and its store."""
 
-    def __init__(self, plan: Plan, job: Job, group):
+    def __init__(self, plan: Layout, job: Job, group):
         import torch
         import torch.distributed as dist
 
@@ -64,20 +65,20 @@ class _Run:
         on_gpu = dist.get_backend(group) == "nccl"
         self.device = torch.device("cuda" if on_gpu else "cpu")
         self.plan, self.job, self.group, self.store = plan, job, group, HostStore()
-        self.m = micro_batches(plan, job)
+        self.m = plan.micro_batches(job.batch)
         self.model = GPT(job.spec, seed=0).to(self.device)
-        for block in self.model.blocks if plan.recompute else ():
+        for block in self.model.blocks if plan.recompute == "full" else ():
             block.forward = partial(checkpoint, block.forward)
         self.forward = self.model
         self.flats: list = []
-        if plan.stage == 3:
+        if plan.zero == 3:
             self.forward = FullySharded(self.forward, group)
             self.flats = [flat for unit in self.forward.units for flat in unit.flats]
             self.optimizer = self._adam(self.forward.parameters())
-        elif plan.stage:
+        elif plan.zero:
             layer = job.weight_bytes * job.layer_params
             self.optimizer = ShardedOptimizer(
-                self.model.parameters(), self._adam, group, stage=plan.stage, bucket_bytes=layer,
+                self.model.parameters(), self._adam, group, stage=plan.zero, bucket_bytes=layer,
                 check=False,
             )  # fmt: skip
             self.flats = self.optimizer.flats
@@ -112,7 +113,7 @@ class _Run:
                     loss = next_token_loss(self.forward(x), y) / self.m
                 away.lookahead = len(away._order) // self.job.layers  # one layer
                 loss.backward()
-                most = max(most, away.peak)
+                most = max(most, away.peak_bytes)
             else:
                 with Meter(*there, x, y) as meter:
                     loss = next_token_loss(self.forward(x), y) / self.m
@@ -125,7 +126,7 @@ class _Run:
         """Without a stage, the gradients' mean over the ranks; the others see to it themselves."""
         from dtlib.parallelism.data.replica import average_each
 
-        if not self.plan.stage:
+        if not self.plan.zero:
             average_each(self.model, self.group)
 
     def tensors(self) -> dict[str, list]:

@@ -2,20 +2,18 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from dtlib.exercises import fit_plan
 from dtlib.exercises.engine import grader
 from dtlib.exercises.fit_plan import (
-    AWAY,
+    TURNED,
     Job,
-    Plan,
     all_plans,
     best_plan,
     memory_moments,
     memory_terms,
-    micro_batches,
     peak,
     seven_b,
     small,
@@ -26,7 +24,10 @@ from dtlib.exercises.fit_plan import (
 )
 from dtlib.exercises.judge import call, function, number, real, unaided
 from dtlib.exercises.verdict import NotYet
+from dtlib.formulas.require import require
+from dtlib.layout import AWAY, Layout
 
+SCREWS = ("dp", *TURNED)
 BUDGETS = {"1 x 40 GiB": (1, 40), "8 x 40 GiB": (8, 40), "8 x 24 GiB": (8, 24)}
 LIBRARY = (
     fit_plan.state_terms,
@@ -45,15 +46,15 @@ LIBRARY = (
 )
 METERS = ("dtlib.exercises.shards", "dtlib.memory.meter", "dtlib.memory.offload.activations")
 PLANS = (
-    Plan(1),
-    Plan(8, stage=1),
-    Plan(4, stage=2, micro_batch=2, recompute=True),
-    Plan(8, stage=3, micro_batch=2),
-    Plan(8, stage=3, micro_batch=4, recompute=True),
-    Plan(4, stage=0, offload=AWAY[:1]),
-    Plan(8, stage=2, micro_batch=2, offload=AWAY[:1]),
-    Plan(2, stage=1, micro_batch=4, offload=AWAY[1:]),
-    Plan(8, stage=3, micro_batch=2, recompute=True, offload=AWAY),
+    Layout(),
+    Layout(dp=8, zero=1),
+    Layout(dp=4, zero=2, micro_batch=2, recompute="full"),
+    Layout(dp=8, zero=3, micro_batch=2),
+    Layout(dp=8, zero=3, micro_batch=4, recompute="full"),
+    Layout(dp=4, offload=AWAY[:1]),
+    Layout(dp=8, zero=2, micro_batch=2, offload=AWAY[:1]),
+    Layout(dp=2, zero=1, micro_batch=4, offload=AWAY[1:]),
+    Layout(dp=8, zero=3, micro_batch=2, recompute="full", offload=AWAY),
 )
 NOTHING = {
     "gathered": "only a stage that cuts the weights must gather them",
@@ -262,7 +263,7 @@ def _judge_terms(
                 _judge_term(real(found[name], label), value, name, label, known, hints or {})
 
 
-def _slips(name: str, plan: Plan, job: Job) -> dict[float, str]:
+def _slips(name: str, plan: Layout, job: Job) -> dict[float, str]:
     """What a term's bytes are often multiplied by, and what that means."""
     if name in ("activations", "again", "head"):
         return {
@@ -271,10 +272,10 @@ def _slips(name: str, plan: Plan, job: Job) -> dict[float, str]:
             job.layers: "counts every layer, but not all are there at once",
             1 / job.layers: "counts one layer",
         }
-    divided = {1 / plan.gpus: "is divided among the GPUs, but this stage does not divide it"}
+    divided = {1 / plan.dp: "is divided among the GPUs, but this stage does not divide it"}
     if name == "gathered":
-        return {1 / plan.gpus: "is divided among the GPUs, but gathered weights are whole"}
-    return divided | {plan.gpus: "is as if one GPU had all of it, but this stage divides it"}
+        return {1 / plan.dp: "is divided among the GPUs, but gathered weights are whole"}
+    return divided | {plan.dp: "is as if one GPU had all of it, but this stage divides it"}
 
 
 def _judge_term(found, expected, name, label, slips, hints) -> None:
@@ -294,15 +295,18 @@ def _judge_term(found, expected, name, label, slips, hints) -> None:
     number(found, expected, label, tolerance=1e-9)
 
 
-def _judge_fit(plan: Any, job: Job, gpus: int, memory: float, name: str) -> Plan:
+def _judge_fit(plan: Any, job: Job, gpus: int, memory: float, name: str) -> Layout:
     """The plan, made anew from its fields, if it fits."""
-    if type(plan) is not Plan:
-        raise NotYet(f"{name}: a Plan is asked for, got {plan!r}")
+    if type(plan) is not Layout:
+        raise NotYet(f"{name}: a Layout is asked for, got {plan!r}")
     try:
         plan = replace(plan)
-        if plan.gpus > gpus:
+        plan.require_plain("this lab", *(f.name for f in fields(Layout) if f.name not in SCREWS))
+        whole = plan.recompute in ("none", "full")
+        require(whole, "this lab", "recompute", plan.recompute, "'none' or 'full'")
+        if plan.dp > gpus:
             raise NotYet(f"{name}: the plan uses more GPUs than there are")
-        micro_batches(plan, job)
+        plan.micro_batches(job.batch)
     except ValueError as error:
         raise NotYet(f"{name}: {error}") from None
     if peak(plan, job) > memory:
@@ -315,11 +319,11 @@ def _judge_fit(plan: Any, job: Job, gpus: int, memory: float, name: str) -> Plan
     return plan
 
 
-def _judge_speed(plan: Plan, job: Job, best: Plan, most: float, name: str) -> None:
+def _judge_speed(plan: Layout, job: Job, best: Layout, most: float, name: str) -> None:
     if step_seconds(plan, job) <= most * step_seconds(best, job):
         return
     costs = {cause: s for cause, s in time_terms(plan, job).items() if cause != "computing"}
-    if plan.gpus < max(p.gpus for p in all_plans(job, best.gpus)):
+    if plan.dp < max(p.dp for p in all_plans(job, best.dp)):
         raise NotYet(f"{name}: fits, but there are more GPUs to compute on")
     cause = max(costs, key=costs.get)
     raise NotYet(f"{name}: fits, but there is a faster plan; most is lost to {cause!r}")

@@ -10,7 +10,8 @@ from exercise_cases import Case, EveryExercise
 
 from dtlib import launch
 from dtlib.exercises import NotYet, check, fit_plan, shards
-from dtlib.exercises.fit_plan import AWAY, Plan, micro_batches, seven_b, small, usable
+from dtlib.exercises.fit_plan import seven_b, small, usable
+from dtlib.layout import AWAY, Layout
 from dtlib.memory import rank_memory, zero_sent_bytes
 from dtlib.memory.account.state import held_weight_bytes
 
@@ -29,23 +30,23 @@ def predicted(**changes):
 
 
 def state(plan, job):
-    N = plan.gpus
+    N = plan.dp
     return {
-        "weights": job.weight_bytes * job.params / (N if plan.stage >= 3 else 1),
-        "gradients": job.gradient_bytes * job.params / (N if plan.stage >= 2 else 1),
-        "optimizer": job.optimizer_bytes * job.params / (N if plan.stage >= 1 else 1),
+        "weights": job.weight_bytes * job.params / (N if plan.zero >= 3 else 1),
+        "gradients": job.gradient_bytes * job.params / (N if plan.zero >= 2 else 1),
+        "optimizer": job.optimizer_bytes * job.params / (N if plan.zero >= 1 else 1),
     }
 
 
 def terms(plan, job):
     found = state(plan, job)
     b = plan.micro_batch
-    kept = job.input_bytes if plan.recompute else job.kept_bytes
+    kept = job.input_bytes if plan.recompute == "full" else job.kept_bytes
     layers = 2 if "activations" in plan.offload else job.layers
     found["activations"] = b * layers * kept
-    found["again"] = b * (job.kept_bytes - job.input_bytes) if plan.recompute else 0
+    found["again"] = b * (job.kept_bytes - job.input_bytes) if plan.recompute == "full" else 0
     found["head"] = b * job.head_bytes
-    found["gathered"] = 2 * job.weight_bytes * job.layer_params if plan.stage == 3 else 0
+    found["gathered"] = 2 * job.weight_bytes * job.layer_params if plan.zero == 3 else 0
     found["window"] = 0
     if "optimizer" in plan.offload:
         found["window"] = 3 * found["optimizer"] * job.layer_params / job.params
@@ -65,14 +66,14 @@ def moments(plan, job):
 
 
 def step_time(plan, job):
-    m = job.batch // (plan.gpus * plan.micro_batch)
+    m = job.batch // (plan.dp * plan.micro_batch)
     b = plan.micro_batch
     forward, backward = b * job.forward_flops / job.rate, b * job.backward_flops / job.rate
-    again = b * job.repeated_flops / job.rate if plan.recompute else 0
-    kept = job.input_bytes if plan.recompute else job.kept_bytes
+    again = b * job.repeated_flops / job.rate if plan.recompute == "full" else 0
+    kept = job.input_bytes if plan.recompute == "full" else job.kept_bytes
     moving = b * job.layers * kept / job.link if "activations" in plan.offload else 0
-    passes = {0: 2, 1: 2, 2: m + 1, 3: 3 * m}[plan.stage]
-    one = (plan.gpus - 1) / plan.gpus * job.gradient_bytes * job.params
+    passes = {0: 2, 1: 2, 2: m + 1, 3: 3 * m}[plan.zero]
+    one = (plan.dp - 1) / plan.dp * job.gradient_bytes * job.params
     away = "optimizer" in plan.offload
     return {
         "computing": m * (forward + backward),
@@ -87,10 +88,10 @@ def waits_without_repeats(plan, job):
     """The backward pass hides, and the repeats in it are forgotten."""
     found = step_time(plan, job)
     if "activations" in plan.offload:
-        kept = job.input_bytes if plan.recompute else job.kept_bytes
+        kept = job.input_bytes if plan.recompute == "full" else job.kept_bytes
         moving = job.layers * kept / job.link
         passes = job.forward_flops / job.rate, job.backward_flops / job.rate
-        found["waiting"] = job.batch / plan.gpus * sum(max(0, moving - one) for one in passes)
+        found["waiting"] = job.batch / plan.dp * sum(max(0, moving - one) for one in passes)
     return found
 
 
@@ -120,9 +121,9 @@ def changed(function, **changes):
 
 def plans(**changes):
     right = {
-        "1 x 40 GiB": Plan(1, offload=AWAY),
-        "8 x 40 GiB": Plan(8, 2, offload=["optimizer"]),
-        "8 x 24 GiB": Plan(8, 3, 2, offload=["activations"]),
+        "1 x 40 GiB": Layout(offload=AWAY),
+        "8 x 40 GiB": Layout(dp=8, zero=2, offload=["optimizer"]),
+        "8 x 24 GiB": Layout(dp=8, zero=3, micro_batch=2, offload=["activations"]),
     }
     return right | {name.replace("_", " "): plan for name, plan in changes.items()}
 
@@ -133,14 +134,14 @@ def plans_with(name, plan):
 
 def bent(**fields):
     """A plan whose fields were changed after it had been made."""
-    plan = Plan(8, 3, offload=AWAY)
+    plan = Layout(dp=8, zero=3, offload=AWAY)
     for name, value in fields.items():
         object.__setattr__(plan, name, value)
     return plan
 
 
-class Boast(Plan):
-    """A plan with more in it than a plan has."""
+class Boast(Layout):
+    """A plan with more in it than a layout has."""
 
 
 def searching(allowed):
@@ -181,7 +182,7 @@ def empties_the_job(job, gpus, memory):
         job.__dict__[name] = 0
     for name in ("kept_bytes", "head_bytes", "input_bytes"):
         object.__setattr__(job, name, 0.0)
-    return Plan(gpus)
+    return Layout(dp=gpus)
 
 
 def searches_by_hand(job, gpus, memory):
@@ -194,9 +195,15 @@ def searches_by_hand(job, gpus, memory):
             if job.batch // count % size:
                 continue
             for stage in (3, 2, 1):
-                for recompute in (True, False):
+                for recompute in ("full", "none"):
                     for away in ([], ["optimizer"], ["activations"], set(AWAY)):
-                        plan = Plan(count, stage, size, recompute, away)
+                        plan = Layout(
+                            dp=count,
+                            zero=stage,
+                            micro_batch=size,
+                            recompute=recompute,
+                            offload=away,
+                        )
                         seconds = sum(step_time(plan, job).values())
                         if max(moments(plan, job).values()) <= memory and seconds < least:
                             best, least = plan, seconds
@@ -230,7 +237,7 @@ CASES = {
                 "'gradients' of .* is as if one GPU had all of it",
             ),
             (
-                changed(state, weights=lambda v, p, j: j.weight_bytes * j.params / p.gpus),
+                changed(state, weights=lambda v, p, j: j.weight_bytes * j.params / p.dp),
                 "'weights' of .* is divided among the GPUs",
             ),
             (changed(state, optimizer=lambda v, p, j: v * 2 / 3), "small: the job says how many"),
@@ -242,9 +249,7 @@ CASES = {
             (changed(state, gradients=lambda v, p, j: 2 * v / j.gradient_bytes), "how many bytes"),
             (
                 lambda plan, job: {
-                    "weights": held_weight_bytes(
-                        job.params, job.weight_bytes, plan.stage, plan.gpus
-                    ),
+                    "weights": held_weight_bytes(job.params, job.weight_bytes, plan.zero, plan.dp),
                     "gradients": 0,
                     "optimizer": 0,
                 },
@@ -280,7 +285,7 @@ CASES = {
                 "other widths.* too large: whole layers, of weights only",
             ),
             (
-                changed(terms, gathered=lambda v, p, j: v / p.gpus),
+                changed(terms, gathered=lambda v, p, j: v / p.dp),
                 "but gathered weights are whole",
             ),
             (
@@ -295,7 +300,7 @@ CASES = {
                 "its input is counted already",
             ),
             (
-                changed(terms, window=lambda v, p, j: v * p.gpus if p.stage else v),
+                changed(terms, window=lambda v, p, j: v * p.dp if p.zero else v),
                 "but this stage divides it",
             ),
         ],
@@ -317,7 +322,7 @@ CASES = {
                 "or gathered weights",
             ),
             (
-                changed(moments, again=lambda v, p, j: v if p.recompute else 0),
+                changed(moments, again=lambda v, p, j: v if p.recompute == "full" else 0),
                 "'again' of .* missing",
             ),
             (changed(moments, again=lambda v, p, j: v + terms(p, j)["window"]), "at work"),
@@ -339,7 +344,7 @@ CASES = {
         wrong=[
             (fit_plan.time_terms, "the library's own time_terms"),
             (
-                changed(step_time, network=lambda v, p, j: v / 3 * 2 if p.stage == 3 else v),
+                changed(step_time, network=lambda v, p, j: v / 3 * 2 if p.zero == 3 else v),
                 "how often is each thing gathered",
             ),
             (changed(step_time, optimizer=lambda v, p, j: 2 * v), "both ways at once"),
@@ -354,19 +359,21 @@ CASES = {
                 changed(
                     step_time,
                     waiting=lambda v, p, j: (
-                        (j.batch // p.gpus) * 2 * j.layers * j.kept_bytes / j.link if v else v
+                        (j.batch // p.dp) * 2 * j.layers * j.kept_bytes / j.link if v else v
                     ),
                 ),
                 "only as long as the link takes longer",
             ),
             (
-                changed(step_time, computing=lambda v, p, j: v * p.gpus),
+                changed(step_time, computing=lambda v, p, j: v * p.dp),
                 "too large: how many sequences does one GPU compute",
             ),
             (
                 changed(
                     step_time,
-                    waiting=lambda v, p, j: v + 1e-3 * (p.recompute and "activations" in p.offload),
+                    waiting=lambda v, p, j: (
+                        v + 1e-3 * (p.recompute == "full" and "activations" in p.offload)
+                    ),
                 ),
                 "'waiting' of .* must be nothing",
             ),
@@ -383,7 +390,7 @@ CASES = {
                     step_time,
                     network=lambda v, p, j: (
                         zero_sent_bytes(
-                            j.params, p.stage, p.gpus, micro_batches(p, j), j.gradient_bytes
+                            j.params, p.zero, p.dp, p.micro_batches(j.batch), j.gradient_bytes
                         )
                         / j.network
                     ),
@@ -396,33 +403,56 @@ CASES = {
     "ex-fit-plans": Case(
         solution=plans(),
         also_right=[
-            plans_with("1 x 40 GiB", Plan(1, 0, 2, offload=AWAY)),
-            plans_with("1 x 40 GiB", Plan(1, 2, 2, recompute=True, offload=["optimizer"])),
-            plans_with("8 x 40 GiB", Plan(8, 3)),
-            plans_with("8 x 24 GiB", Plan(8, 2, offload=AWAY)),
-            plans_with("8 x 24 GiB", Plan(8, 3, 2, recompute=True)),
+            plans_with("1 x 40 GiB", Layout(micro_batch=2, offload=AWAY)),
+            plans_with(
+                "1 x 40 GiB", Layout(zero=2, micro_batch=2, recompute="full", offload=["optimizer"])
+            ),
+            plans_with("8 x 40 GiB", Layout(dp=8, zero=3)),
+            plans_with("8 x 24 GiB", Layout(dp=8, zero=2, offload=AWAY)),
+            plans_with("8 x 24 GiB", Layout(dp=8, zero=3, micro_batch=2, recompute="full")),
         ],
         wrong=[
-            ({"8 x 40 GiB": Plan(8, 3)}, "pass a dict of plans with the keys"),
-            (plans_with("8 x 40 GiB", "stage 3"), "a Plan is asked for"),
-            (plans_with("8 x 40 GiB", Plan(16, 3)), "more GPUs than there are"),
-            (plans_with("8 x 40 GiB", Plan(7, 3)), "a divisor of the batch"),
-            (plans_with("8 x 40 GiB", Plan(8, 3, 8)), "does not fit at 'head', .*'activations'"),
-            (plans_with("1 x 40 GiB", Plan(1, recompute=True)), "where 'optimizer' is the largest"),
-            (plans_with("8 x 40 GiB", Plan(8, 3, recompute=True)), "most is lost to 'repeating'"),
-            (plans_with("8 x 40 GiB", Plan(8, 2, 4, False, AWAY)), "most is lost to 'waiting'"),
-            (plans_with("8 x 24 GiB", Plan(4, 3, offload=AWAY)), "there are more GPUs"),
-            (plans_with("8 x 24 GiB", Plan(8, 2, 1, offload=AWAY[1:])), "does not fit at 'head'"),
+            ({"8 x 40 GiB": Layout(dp=8, zero=3)}, "pass a dict of plans with the keys"),
+            (plans_with("8 x 40 GiB", "stage 3"), "a Layout is asked for"),
+            (plans_with("8 x 40 GiB", Layout(dp=16, zero=3)), "more GPUs than there are"),
+            (
+                plans_with("8 x 40 GiB", Layout(dp=7, zero=3)),
+                "batch is 64, but must be a multiple of dp x micro_batch",
+            ),
+            (
+                plans_with("8 x 40 GiB", Layout(dp=8, zero=3, micro_batch=8)),
+                "does not fit at 'head', .*'activations'",
+            ),
+            (
+                plans_with("1 x 40 GiB", Layout(recompute="full")),
+                "where 'optimizer' is the largest",
+            ),
+            (
+                plans_with("8 x 40 GiB", Layout(dp=8, zero=3, recompute="full")),
+                "most is lost to 'repeating'",
+            ),
+            (
+                plans_with("8 x 40 GiB", Layout(dp=8, zero=2, micro_batch=4, offload=AWAY)),
+                "most is lost to 'waiting'",
+            ),
+            (plans_with("8 x 24 GiB", Layout(dp=4, zero=3, offload=AWAY)), "there are more GPUs"),
+            (
+                plans_with("8 x 24 GiB", Layout(dp=8, zero=2, offload=AWAY[1:])),
+                "does not fit at 'head'",
+            ),
             (plans_with("8 x 24 GiB", bent(micro_batch=0.125)), "a whole number of at least 1"),
-            (plans_with("8 x 24 GiB", bent(stage=7)), "0, 1, 2 or 3"),
-            (plans_with("8 x 24 GiB", Boast(8, 3, 2, offload=AWAY)), "a Plan is asked for"),
+            (plans_with("8 x 24 GiB", bent(zero=7)), "0, 1, 2 or 3"),
+            (
+                plans_with("8 x 24 GiB", Boast(dp=8, zero=3, micro_batch=2, offload=AWAY)),
+                "a Layout is asked for",
+            ),
         ],
     ),
     "ex-fit-planner": Case(
         solution=find_plan,
         wrong=[
             (fit_plan.best_plan, "the library's own best_plan"),
-            (lambda job, gpus, memory: Plan(gpus, 3), "does not fit|faster plan"),
+            (lambda job, gpus, memory: Layout(dp=gpus, zero=3), "does not fit|faster plan"),
             (lambda job, gpus, memory: None, "there is a plan that fits"),
             (
                 lambda job, gpus, memory: find_plan(job, gpus, 2 * memory),
@@ -435,29 +465,34 @@ CASES = {
                 "there is a faster plan|more GPUs",
             ),
             (
-                lambda job, gpus, memory: find_plan(job, gpus, memory) or Plan(gpus),
+                lambda job, gpus, memory: find_plan(job, gpus, memory) or Layout(dp=gpus),
                 "where nothing fits, return None",
             ),
             (
                 lambda job, gpus, memory: find_plan(
-                    job, gpus, memory, cost=lambda p, j: step_time(p, j)["computing"] + p.recompute
+                    job,
+                    gpus,
+                    memory,
+                    cost=lambda p, j: step_time(p, j)["computing"] + (p.recompute == "full"),
                 ),
                 "faster plan",
             ),
             (
-                searching(lambda plan, gpus: plan.gpus == gpus),
+                searching(lambda plan, gpus: plan.dp == gpus),
                 "batch 12: there is a plan that fits",
             ),
             (searching(lambda plan, gpus: plan.micro_batch <= 4), "faster plan"),
-            (searching(lambda plan, gpus: plan.gpus in (1, 2, 4, 8)), "more GPUs to compute on"),
+            (searching(lambda plan, gpus: plan.dp in (1, 2, 4, 8)), "more GPUs to compute on"),
             (
-                searching(lambda plan, gpus: plan.stage >= 2),
+                searching(lambda plan, gpus: plan.zero >= 2),
                 "8 GPUs of 80 .* there is a faster plan",
             ),
-            (searching(lambda plan, gpus: plan.recompute or plan.offload), "faster plan"),
+            (searching(lambda plan, gpus: plan.recompute == "full" or plan.offload), "faster plan"),
             (
                 searching(
-                    lambda plan, gpus: not (plan.recompute and "activations" in plan.offload)
+                    lambda plan, gpus: (
+                        not (plan.recompute == "full" and "activations" in plan.offload)
+                    )
                 ),
                 "faster plan",
             ),
@@ -498,18 +533,11 @@ class TestEveryExercise(EveryExercise):
 
 
 @pytest.mark.parametrize("stage", range(4))
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", ["none", "full"])
 def test_the_account_that_grades_is_the_library_s_own(stage, recompute):
     """Two ways to one number; only the head's products are added to what is repeated there."""
-    plan = Plan(8, stage, micro_batch=2, recompute=recompute)
-    account = rank_memory(
-        JOB.spec,
-        seq=JOB.seq,
-        micro_batch=2,
-        dp=8,
-        stage=stage,
-        recompute="full" if recompute else "none",
-    ).terms()
+    plan = Layout(dp=8, zero=stage, micro_batch=2, recompute=recompute)
+    account = rank_memory(JOB.spec, plan, seq=JOB.seq).terms()
     found = fit_plan.memory_terms(plan, JOB)
     assert found["weights"] == pytest.approx(account["weights"])
     assert found["gradients"] == pytest.approx(account["gradients"])
@@ -523,10 +551,10 @@ def test_the_account_that_grades_is_the_library_s_own(stage, recompute):
 def test_no_plan_puts_seven_billion_on_one_gpu_of_24_gib_and_the_surprises_are_there():
     assert fit_plan.best_plan(JOB, 1, usable(24)) is None
     best = fit_plan.best_plan(JOB, 8, usable(40))
-    assert best.stage == 2 and best.offload == ("optimizer",)
+    assert best.zero == 2 and best.offload == ("optimizer",)
     slow = fit_plan.best_plan(replace(JOB, link=JOB.link / 4), 8, usable(24))
-    assert slow.recompute
-    assert not fit_plan.best_plan(JOB, 8, usable(24)).recompute
+    assert slow.recompute == "full"
+    assert fit_plan.best_plan(JOB, 8, usable(24)).recompute == "none"
 
 
 def run_all(plans, job, held):
@@ -541,11 +569,11 @@ def run_all(plans, job, held):
 def test_what_two_ranks_hold_and_send_is_what_the_equation_says():
     job = small(layers=3, batch=4)
     choices = [
-        Plan(2, 0),
-        Plan(2, 1, 2),
-        Plan(2, 2, recompute=True),
-        Plan(2, 3, recompute=True, offload=AWAY),
-        Plan(2, 3, offload=["activations"]),
+        Layout(dp=2),
+        Layout(dp=2, zero=1, micro_batch=2),
+        Layout(dp=2, zero=2, recompute="full"),
+        Layout(dp=2, zero=3, recompute="full", offload=AWAY),
+        Layout(dp=2, zero=3, offload=["activations"]),
     ]
     with launch(2, timeout=120) as ranks:
         readings = ranks.run(run_all, choices, job, held_bytes)[0]
@@ -560,21 +588,16 @@ def test_what_two_ranks_hold_and_send_is_what_the_equation_says():
             kept = expected["activations"] + max(expected["head"], expected["again"])
             assert read["activations"] == pytest.approx(kept, rel=0.02)
         assert read["loss"] == pytest.approx(readings[0]["loss"], rel=1e-5)
-    other = terms(Plan(2, 1), job)  # sabotage: another stage's equation is far off
+    other = terms(Layout(dp=2, zero=1), job)  # sabotage: another stage's equation is far off
     assert abs(readings[2]["gradients"] / other["gradients"] - 1) > 0.4
 
 
-def test_bad_plans_say_what_is_allowed():
-    for wrong, message in (
-        ({"gpus": 0}, "gpus is 0"),
-        ({"gpus": 1, "stage": 4}, "stage"),
-        ({"gpus": 1, "offload": "optimizer"}, "a list of names out of optimizer, activations"),
-        ({"gpus": 1, "offload": ["weights"]}, "a list of names"),
-        ({"gpus": 1, "recompute": 2}, "recompute"),
+def test_a_plan_that_turns_another_screw_is_refused():
+    for changes, message in (
+        ({"tp": 2}, "tp is 2, but must be 1"),
+        ({"recompute": "selective"}, "recompute is 'selective', but must be 'none' or 'full'"),
     ):
-        with pytest.raises(ValueError, match=message):
-            Plan(**wrong)
-    with pytest.raises(ValueError, match="divisor of the batch"):
-        micro_batches(Plan(3), JOB)
+        with pytest.raises(NotYet, match=message):
+            check("fit-7b.6", plans_with("8 x 24 GiB", Layout(dp=8, zero=3) | changes))
     with pytest.raises(NotYet):
         check("fit-7b.6", plans_with("8 x 24 GiB", None))
