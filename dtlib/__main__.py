@@ -4,6 +4,7 @@ python -m dtlib           chapter -> module -> lab -> tests, and which of them a
 python -m dtlib doctor    ranks, threads, GPUs, names, ports, interfaces, transport
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -48,7 +49,10 @@ def main(arguments: list[str]) -> int:
         asked = arguments[0] in ("-h", "--help", "help")
         print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
         return 0 if asked else 2
-    print(book_map())
+    try:
+        print(book_map(), flush=True)
+    except BrokenPipeError:  # what reads, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -34,6 +34,7 @@ from dtlib.collectives.primitives import (
     scatter,
 )
 from dtlib.collectives.schedule import Round, Schedule
+from dtlib.errors import DtlibError
 
 __all__ = [
     "Problem",
@@ -70,7 +71,7 @@ class Problem(NamedTuple):
         return f"{when}rank {self.rank}, chunk {self.chunk}: {self.what}"
 
 
-class ScheduleError(ValueError):
+class ScheduleError(DtlibError, ValueError):
     """A schedule does not do what it should; ``problems`` lists where, and what is wrong there."""
 
     def __init__(self, headline: str, problems: list[Problem]):

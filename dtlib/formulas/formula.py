@@ -29,12 +29,13 @@ from importlib import import_module
 from importlib.resources import as_file, files
 from numbers import Real
 
+from dtlib.errors import DtlibError
 from dtlib.formulas.notation import NOTATION
 from dtlib.formulas.typeset import ATOM, PRODUCT, SUM, NotTypesettable, Piece, Typesetter
 from dtlib.formulas.units import BASE_UNITS, format_quantity
 
 
-class FormulaError(ValueError):
+class FormulaError(DtlibError, ValueError):
     """A formula that cannot be one: says which formula and line, what it met, what to write."""
 
 

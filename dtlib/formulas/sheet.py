@@ -3,6 +3,7 @@ r"""A sheet: named lines of formulas, each fed by quantities or by lines above i
     >>> from dtlib.models.spec import training_flops, training_time
     >>> given = {"params": 30e9, "tokens": 4e6, "P": 128, "peak": 989e12, "mfu": 0.45}
     >>> sheet = Sheet(given, {"work": training_flops, "step": training_time})
+    >>> from dtlib.formulas.units import format_quantity
     >>> format_quantity(sheet["step"], "s", 3)
     '12.6 s'
 
@@ -17,17 +18,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dtlib.errors import DtlibError
 from dtlib.formulas.formula import Formula
 from dtlib.formulas.notation import NOTATION
 from dtlib.formulas.sheet_table import sheet_tables
 from dtlib.formulas.units import BASE_UNITS
 
 
-class UnitError(ValueError):
+class UnitError(DtlibError, ValueError):
     """Quantities of different kinds were added, compared, or put in each other's place."""
 
 
-class SheetError(ValueError):
+class SheetError(DtlibError, ValueError):
     """A sheet that cannot be evaluated: says which line, what it lacks, and what there is."""
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from dtlib.errors import DtlibError
+
 
 def name_ranks(ranks: Iterable[int]) -> str:
     """Say which ranks in words.
@@ -17,7 +19,7 @@ def name_ranks(ranks: Iterable[int]) -> str:
     return f"ranks {', '.join(map(str, ranks))}"
 
 
-class RanksError(RuntimeError):
+class RanksError(DtlibError, RuntimeError):
     """Base of the errors that concern ranks; in a notebook it shows its message and no more."""
 
     def _render_traceback_(self) -> list[str]:
@@ -67,5 +69,5 @@ class RanksInterrupted(KeyboardInterrupt):
     _render_traceback_ = RanksError._render_traceback_
 
 
-class CollectiveMismatch(RuntimeError):
+class CollectiveMismatch(DtlibError, RuntimeError):
     """The ranks of a group do not agree on the operation that they enter (debug mode)."""

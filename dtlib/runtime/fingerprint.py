@@ -121,7 +121,6 @@ def checked_collectives() -> Iterator[None]:
     """
     import torch.distributed as dist
 
-    global _checker
     modules = (dist, dist.distributed_c10d)
     originals = [
         (module, name, getattr(module, name))
@@ -129,34 +128,40 @@ def checked_collectives() -> Iterator[None]:
         for name in (*_SHARED_ARGUMENTS, *_MESSAGES)
         if hasattr(module, name)
     ]
-    _checker = _Checker(next(_contexts))
+    checker = _Checker(next(_contexts))
     try:
         for module, name, original in originals:
-            setattr(module, name, _checked(name, original))
+            checked = _checked(name, original)
+            checked.checker = checker
+            setattr(module, name, checked)
         yield
     finally:
-        _checker = None
         for module, name, original in originals:
+            _checked(name, original).checker = None
             setattr(module, name, original)
 
 
 _contexts = itertools.count()
-_checker: "_Checker | None" = None
 
 
 @functools.cache
 def _checked(name: str, original: Callable) -> Callable:
-    """The checking form of a function; one for good, as torch compares `isend` by identity."""
+    """The checking form of a function; one for good, as torch compares `isend` by identity.
+
+    Its attribute `checker` is that of the context, None outside.
+    """
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        if _checker is None or _checker.busy:
+        checker = checked.checker
+        if checker is None or checker.busy:
             return original(*args, **kwargs)
-        with _checker.at_work():
-            _checker.check(name, signature.bind(*args, **kwargs))
+        with checker.at_work():
+            checker.check(name, signature.bind(*args, **kwargs))
             return original(*args, **kwargs)
 
+    checked.checker = None
     return checked
 
 

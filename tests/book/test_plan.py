@@ -1,6 +1,9 @@
 """The plan, the files and what is generated from both agree."""
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -114,3 +117,12 @@ def test_the_command_prints_the_map_and_refuses_the_rest(capsys):
         assert main([asked]) == 0
         said = capsys.readouterr()
         assert "doctor" in said.out and said.err == ""
+
+
+def test_the_map_survives_a_reader_that_has_had_enough():
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "dtlib"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=ROOT)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")

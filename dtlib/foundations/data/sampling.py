@@ -17,8 +17,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from dtlib.errors import DtlibError
 
-class EpochError(AssertionError):
+
+class EpochError(DtlibError, AssertionError):
     """Samples that come twice, or never, with the first of each."""
 
 
