@@ -6,9 +6,12 @@ python -m dtlib doctor    ranks, threads, GPUs, names, ports, interfaces, transp
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 from dtlib.contents import ROOT, Chapter, parts
+
+BESIDE = {"exercises", "explore", "micro_lab"}
 
 
 def book_map(root: Path = ROOT) -> str:
@@ -19,17 +22,32 @@ def book_map(root: Path = ROOT) -> str:
         for chapter in part.chapters:
             lines += _chapter_lines(chapter, root)
         lines.append("")
+    lesson, rest = volume()
+    lines.append(f"{lesson:,} lines of Python are the lesson, {rest:,} judge and draw it")
     return "\n".join(lines)
 
 
+def volume() -> tuple[int, int]:
+    """Lines of the library that teach, and those of exercises, widgets and the micro-lab."""
+    counted = Counter()
+    package = Path(__file__).parent
+    for file in package.rglob("*.py"):
+        beside = file.relative_to(package).parts[0] in BESIDE
+        counted[beside] += len(file.read_text(encoding="utf-8").splitlines())
+    return counted[False], counted[True]
+
+
 def _chapter_lines(chapter: Chapter, root: Path) -> list[str]:
-    written = chapter.is_written(root)
+    checkout = (root / "chapters").exists()  # a wheel has the code alone
+    written = chapter.is_written(root) if checkout else chapter.minutes > 0
     lines = [f"  {_mark(written)} {chapter.number:>3}  {chapter.title}"]
     if not written:
         return lines
     labs = [f"labs/{lab}" for lab in chapter.labs]
     modules = [f"dtlib/{module}" for module in chapter.modules]
-    rows = {"page": [f"{chapter.page}.md"], "code": modules, "lab": labs, "tests": chapter.tests}
+    rows = {"code": modules}
+    if checkout:
+        rows = {"page": [f"{chapter.page}.md"], **rows, "lab": labs, "tests": chapter.tests}
     for title, paths in rows.items():
         lines += [f"         {title:<6} {_mark((root / p).exists())} {p}" for p in paths]
     return lines

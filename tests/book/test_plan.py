@@ -11,7 +11,7 @@ import yaml
 from book._tools.generated import planned_page, readme_table, toc_chapters
 from book._tools.layout import ROOT, pages
 from book._tools.quick_reference import quick_reference_page
-from dtlib.__main__ import book_map, main
+from dtlib.__main__ import book_map, main, volume
 from dtlib.contents import chapter, chapters, parts
 
 SOURCE_ITEMS = {f"{kind}.{number}" for kind in "ABC" for number in range(1, 21)}
@@ -126,3 +126,17 @@ def test_the_map_survives_a_reader_that_has_had_enough():
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=ROOT)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_without_the_checkout_the_map_is_of_the_code(tmp_path):
+    (tmp_path / "dtlib").symlink_to(ROOT / "dtlib")
+    text = book_map(tmp_path)
+    assert "✓ dtlib/collectives/schedule.py" in text and "chapters/" not in text
+
+
+def test_the_lesson_is_short_enough_to_read():
+    lesson, rest = volume()
+    assert lesson < 35_000
+    assert lesson + rest == sum(
+        len(file.read_text().splitlines()) for file in (ROOT / "dtlib").rglob("*.py")
+    )
