@@ -58,7 +58,7 @@ class BackwardPass:
             self.missing[flat].discard(parameter)
 
     def launch_complete(self) -> None:
-        """They start in their order on every rank, or two ranks would add up different ones."""
+        """In their order on every rank, or two ranks would add different ones."""
         while self.waiting and not self.missing[self.waiting[0]]:
             self._launch_next()
 
