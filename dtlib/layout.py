@@ -105,9 +105,8 @@ class Layout:
         allowed = f"counts that add up to {layers} layers"
         require(sum(found) == layers, "Layout", "stages", found, allowed)
         whole = all(count % self.interleave == 0 for count in found)
-        allowed = (
-            f"a divisor of the layers of each stage, {', '.join(map(str, sorted(set(found))))}"
-        )
+        counts = ", ".join(str(count) for count in sorted(set(found)))
+        allowed = f"a divisor of the layers of each stage, {counts}"
         require(whole, "Layout", "interleave", self.interleave, allowed)
         return found
 
@@ -120,9 +119,10 @@ class Layout:
         32
         """
         replica = self.ranks // self.dp
-        require_divisor("Layout", "tp x cp x pp", replica, "the ranks", ranks)
+        divided = " x ".join(name for name in ("tp", "cp", "pp") if getattr(self, name) > 1)
+        require_divisor("Layout", divided, replica, "the ranks", ranks)
         dp = ranks // replica
-        allowed = f"ranks / (tp x cp x pp) = {ranks} / {replica} = {dp}"
+        allowed = f"{dp}: {ranks} ranks in replicas of {replica}"
         require(self.dp in (1, dp), "Layout", "dp", self.dp, allowed)
         return replace(self, dp=dp)
 

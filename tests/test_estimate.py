@@ -345,9 +345,9 @@ def test_stage_3_starts_a_ring_for_every_layer():
 
 
 BAD = [
-    ({"tp": 3}, "tp x cp x pp is 3, but must be a divisor of the ranks, which is 128"),
+    ({"tp": 3}, "tp is 3, but must be a divisor of the ranks, which is 128"),
     ({"pp": 8}, "pp is 8, but must be a divisor of the 60 layers"),
-    ({"dp": 64}, r"dp is 64, but must be ranks / \(tp x cp x pp\) = 128 / 1 = 128"),
+    ({"dp": 64}, "dp is 64, but must be 128: 128 ranks in replicas of 1"),
     ({"batch": 1000}, "batch is 1000, but must be a multiple of dp x micro_batch, which is 128"),
     ({"batch": None}, "batch is None and batch_tokens is None, but exactly one"),
     ({"batch_tokens": 4096}, "batch is 1024 and batch_tokens is 4096, but exactly one"),

@@ -143,9 +143,10 @@ def test_what_is_of_another_kind_is_refused_too(changes, says):
     [
         (
             lambda: Layout(tp=3).on(8),
-            "tp x cp x pp is 3, but must be a divisor of the ranks, which",
+            "tp is 3, but must be a divisor of the ranks, which is 8",
         ),
-        (lambda: Layout(tp=2, dp=3).on(8), r"dp is 3, but must be ranks / .* = 8 / 2 = 4"),
+        (lambda: Layout(tp=2, cp=3).on(8), "tp x cp is 6, but must be a divisor of the ranks"),
+        (lambda: Layout(tp=2, dp=3).on(8), "dp is 3, but must be 4: 8 ranks in replicas of 2"),
         (lambda: Layout(dp=4).micro_batches(6), "batch is 6, but must be a multiple of dp x micro"),
         (lambda: ONE_RANK.micro_batches(0), "batch is 0, but must be a whole number of at least 1"),
         (lambda: Layout(pp=3).stage_layers(32), "pp is 3, but must be a divisor of the 32 layers"),
