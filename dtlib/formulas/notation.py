@@ -34,12 +34,8 @@ class Symbol:
         return sympy.Symbol(self.name, positive=True)
 
 
-_MACHINE, _MESSAGE, _RANKS, _WORK = (
-    "Links and machines",
-    "Messages",
-    "Ranks and how they are grouped",
-    "Work and time",
-)
+_MACHINE, _MESSAGE = "Links and machines", "Messages"
+_RANKS, _WORK = "Ranks and how they are grouped", "Work and time"
 _MODEL = "Models"
 _MONEY = "Money, energy and failures"
 _DATA = "Data and queues"
