@@ -61,9 +61,9 @@ def show(*objects, docstring: bool = False, caption: str = "", alt: str = ""):
     if hasattr(x, "draw"):
         return _figure(x.draw(), caption, alt or repr(x))
     if hasattr(x, "stages_of"):
-        from dtlib.parallelism.pipeline.drawing import draw
+        from dtlib.parallelism.pipeline.drawing import draw_pipeline
 
-        return _figure(draw(x), caption, alt or repr(x))
+        return _figure(draw_pipeline(x), caption, alt or repr(x))
     if hasattr(x, "rounds"):
         from dtlib.collectives.drawing import draw
 

@@ -11,7 +11,7 @@ from dtlib.parallelism.pipeline import (
     PipelineError,
     PipelineSchedule,
     check_schedule,
-    draw,
+    draw_pipeline,
     dual_pipe,
     dual_pipe_v,
     gpipe,
@@ -104,7 +104,7 @@ def test_messages_that_take_a_quarter_step_cost_what_chapter_16_prints():
 
 
 def test_a_drawing_has_the_times_that_it_is_given():
-    (axes,) = draw(zero_bubble(4, 8, 1), f=2).axes
+    (axes,) = draw_pipeline(zero_bubble(4, 8, 1), f=2).axes
     assert axes.get_xlim() == (0, 38)
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert [name[0] for name in names] == ["F", "B", "W"]
@@ -123,7 +123,7 @@ def test_a_rank_with_nothing_to_do_counts_as_idle():
     assert timeline.ranks == [0, 1, 2] and timeline.peak_activations == [3, 0, 1.5]
     assert timeline.bubble_fraction == 1 - Fraction(2 * 2 * 9, 3 * 27)
     assert "Timeline of 3 ranks" in repr(timeline)
-    assert len(draw(timeline.schedule).axes[0].get_yticklabels()) == 3
+    assert len(draw_pipeline(timeline.schedule).axes[0].get_yticklabels()) == 3
 
 
 @pytest.mark.parametrize("schedule", NUMBERS, ids=repr)

@@ -10,7 +10,7 @@ from dtlib.parallelism.pipeline import (
     PipelineError,
     PipelineSchedule,
     check_schedule,
-    draw,
+    draw_pipeline,
     dual_pipe,
     dual_pipe_v,
     dual_pipe_wait_time,
@@ -322,7 +322,7 @@ def test_a_wrong_argument_is_named_with_its_rule(call, message):
 
 def test_a_drawing_has_a_box_for_every_action():
     for schedule in (one_f_one_b(4, 8), dual_pipe(4, 8), interleaved(2, 4, 2)):
-        boxes = draw(schedule).axes[0].patches
+        boxes = draw_pipeline(schedule).axes[0].patches
         assert len(boxes) == sum(len(schedule.actions(r)) for r in range(schedule.p))
 
 

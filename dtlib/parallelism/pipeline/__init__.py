@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dtlib.parallelism.pipeline.v_shaped import zb_v, dual_pipe_v, dual_pipe
     from dtlib.parallelism.pipeline.check import PipelineError, check_schedule
     from dtlib.parallelism.pipeline.simulation import PipelineTimeline, simulate
-    from dtlib.parallelism.pipeline.drawing import draw
+    from dtlib.parallelism.pipeline.drawing import draw_pipeline
     from dtlib.parallelism.pipeline.cost import (
         pipeline_bubble_fraction, pipeline_step_time, one_f_one_b_peak_count,
         interleaved_peak_count, zero_bubble_wait_time, zero_bubble_peak_count, dual_pipe_wait_time,

@@ -14,7 +14,7 @@ NAMES = {
 WIDTH = 7.2
 
 
-def draw(schedule: PipelineSchedule, **times):
+def draw_pipeline(schedule: PipelineSchedule, **times):
     """The rows of a schedule in time; a figure.
 
     A box is an action, with its letter and its micro-batch where there is room. Where a rank has
@@ -22,7 +22,7 @@ def draw(schedule: PipelineSchedule, **times):
     Idle time is blank. Arguments: as for `simulate`.
 
     >>> from dtlib.parallelism.pipeline import one_f_one_b
-    >>> draw(one_f_one_b(4, 8)).axes[0].get_xlabel()
+    >>> draw_pipeline(one_f_one_b(4, 8)).axes[0].get_xlabel()
     'time (steps)'
     """
     from dtlib.style import figure
