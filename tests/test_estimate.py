@@ -25,6 +25,7 @@ from dtlib.foundations.cost.published_runs import (
     weak_scaling_runs,
 )
 from dtlib.foundations.roofline.pace import PaceModel, products_time
+from dtlib.layout import Layout
 from dtlib.memory import model_state_bytes
 
 THIRTY = TransformerSpec("30B", layers=60, hidden=6400, heads=64, vocab=32000, context=4096)
@@ -132,6 +133,13 @@ def test_sabotage_on_paper_a_third_more_of_the_gaps_is_seen():
 def test_a_batch_in_tokens_is_the_same_run_as_in_sequences():
     in_tokens = estimate(THIRTY, SIXTEEN, batch_tokens=1024 * 2048, seq=2048)
     assert dict(in_tokens) == dict(estimate(THIRTY, SIXTEEN, batch=1024, seq=2048))
+
+
+def test_a_layout_and_its_fields_by_name_are_the_same_run():
+    layout = Layout(tp=2, pp=4, zero=1, recompute="selective")
+    fields = {"tp": 2, "pp": 4, "zero": 1, "recompute": "selective"}
+    assert dict(of(layout=layout)) == dict(of(**fields)) == dict(of(layout=layout.on(128)))
+    assert dict(of(layout=layout, tp=4)) == dict(of(**fields | {"tp": 4})) != dict(of(**fields))
 
 
 def test_to_repeat_everything_is_a_fourth_pass_over_streams_and_gaps():
@@ -375,11 +383,15 @@ BAD = [
     ({"mfu": "45 %"}, "mfu is '45 %', but must be a share"),
     ({"overlap": None}, "overlap is None, but must be a share"),
     ({"zero": True}, "zero is True, but must be a stage"),
+    ({"cp": 2}, "estimate: cp is 2, but must be 1: nothing else is counted here"),
+    ({"recompute": ["keys"]}, "recompute is .*, but must be 'none', 'selective' or 'full'"),
     ({"tokens": "2T"}, "tokens is '2T', but must be a positive number"),
 ]
 KINDS = [
     ({"flash": "no"}, "flash is 'no', but must be a bool"),
     ({"sequence_parallel": 1}, "sequence_parallel is 1, but must be a bool"),
+    ({"layout": {"tp": 2}}, "layout is {'tp': 2}, but must be a Layout"),
+    ({"stage": 3}, "no field 'stage'; there are tp, cp, pp, dp, ep, zero"),
     ({"pace": {"idle": 0}}, "pace is {'idle': 0}, but must be a PaceModel"),
 ]
 

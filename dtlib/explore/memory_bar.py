@@ -128,6 +128,7 @@ class MemoryBar(Widget):
         **changes,
     ):
         layout = layout | changes
+        layout.require_plain("MemoryBar", "interleave", "stages", "offload")
         policy = layout.recompute, layout.segment
         specs = [published_models[name] for name in models]
         chosen = published_models[model] if isinstance(model, str) else model

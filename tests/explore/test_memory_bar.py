@@ -145,6 +145,7 @@ def test_a_model_has_its_own_task_where_it_can_be_set():
         ({"recompute": "half"}, "recompute is 'half', but must be 'none'"),
         ({"recompute": ["keys"]}, r"recompute: \(\('keys',\), 1\); allowed are"),
         ({"zero": 4}, "zero is 4, but must be a stage: 0, 1, 2 or 3"),
+        ({"offload": ["optimizer"]}, "MemoryBar: offload is .*, but must be .*: nothing else"),
         ({"dp": 3}, "dp: 3; allowed are 1, 2, 4"),
         ({"place": 1}, "'place' must be below 1|place .* below 1"),
         ({"controls": ("model", "zero", "dp", "tp", "pp")}, "at most 4 come first; got 5"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dtlib.foundations import MoE, TransformerSpec, catalog, published_models
+from dtlib.layout import Layout
 from dtlib.memory import (
     AllocatorModel,
     Chain,
@@ -213,6 +214,13 @@ def test_sabotage_a_forgotten_term_is_missed(forgotten):
     assert rest < 0.97 * rank["memory"]
 
 
+def test_a_layout_and_its_fields_by_name_are_the_same_rank():
+    layout = Layout(tp=2, dp=8, zero=1)
+    account = dict(rank_memory(LLAMA, layout, seq=512, dp=4))
+    assert account == dict(rank_memory(LLAMA, seq=512, tp=2, dp=4, zero=1))
+    assert account != dict(rank_memory(LLAMA, layout, seq=512))
+
+
 def test_a_sheet_opens_prints_and_varies():
     rank = rank_memory(LLAMA, seq=4096, tp=4, dp=8, zero=1, allocator=AllocatorModel())
     shown = repr(rank)
@@ -314,6 +322,7 @@ def test_no_mistake_is_reported_from_the_inside(call, said):
     [
         ({"gpu": "h100-sxm"}, "gpu is 'h100-sxm', but must be a GPU"),
         ({"allocator": 0.1}, "allocator is 0.1, but must be a AllocatorModel"),
+        ({"layout": "tp 8"}, "layout is 'tp 8', but must be a Layout"),
         ({"recipe": 16}, "recipe is 16, but must be a StateRecipe"),
     ],
 )
