@@ -1,7 +1,6 @@
 """Were the terms of the memory account chosen by looking at the runs that judge it?
 
-    python -m benchmarks.memory.memory_nested --data DIR    the folder of
-    benchmarks/memory/memory_account.py
+    python -m benchmarks.memory.memory_nested --data DIR    the folder of `memory_account`
 
 There the constants are chosen on one part of nanotron's runs and judged by another, but which terms
 there are was decided with all runs in view. Here that choice is made by one part alone as well: of
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.memory.memory_account import AHEAD, SHARES, Run, nanotron, read
+from benchmarks.memory.runs import AHEAD, SHARES, Run, nanotron, read
 from dtlib.memory import AllocatorModel, rank_memory
 
 CHOICES = {

@@ -1,8 +1,10 @@
 """The benchmark of the memory equation: how it reads runs, on rows made up for the purpose."""
 
+from dataclasses import replace
+
 import pytest
 
-from benchmarks.memory import memory_account, memory_nested
+from benchmarks.memory import memory_account, memory_nested, runs
 from dtlib.foundations import GiB, TransformerSpec
 from dtlib.memory import AllocatorModel, rank_memory
 
@@ -17,22 +19,22 @@ ROW = {
 
 @pytest.mark.parametrize("pp", [1, 2, 4, 8, 16])
 def test_stages_by_arithmetic_hold_every_layer_once(pp):
-    stages = memory_account.balanced_stages(SMALL, pp)
+    stages = runs.balanced_stages(SMALL, pp)
     assert len(stages) == pp and sum(stages) == SMALL.layers
 
 
 def test_the_head_counts_as_four_layers_so_the_first_stage_has_three_of_sixteen():
     """20 shares on 8 stages are 2.5 each, and a stage ends once it has more than is due."""
-    assert memory_account.balanced_stages(SMALL, 8) == [3, 3, 2, 3, 2, 3, 0, 0]
-    assert memory_account.balanced_stages(SMALL, 2) == [11, 5]
+    assert runs.balanced_stages(SMALL, 8) == [3, 3, 2, 3, 2, 3, 0, 0]
+    assert runs.balanced_stages(SMALL, 2) == [11, 5]
 
 
 def test_a_row_becomes_the_arguments_of_the_account():
-    (run,) = memory_account.nanotron([ROW, ROW | {"status": "failed_or_oom", "mem_gb": ""}])
+    (run,) = runs.nanotron([ROW, ROW | {"status": "failed_or_oom", "mem_gb": ""}])
     assert run.spec == SMALL and run.bytes == 10 * GiB
     same = rank_memory(
         SMALL, seq=4096, micro_batch=2, micro_batches=4, tp=2, pp=4, zero=1, recipe="passing",
-        stages=memory_account.balanced_stages(SMALL, 4), sequence_parallel=True,
+        stages=runs.balanced_stages(SMALL, 4), sequence_parallel=True,
         allocator=AllocatorModel(),
     )  # fmt: skip
     assert run.account(AllocatorModel()) == same["memory"]
@@ -42,21 +44,17 @@ def test_the_fit_finds_constants_that_made_the_runs():
     rows = [ROW | {"tp": tp, "pp": "1", "mbs": mbs} for tp in ("1", "2", "8") for mbs in ("1", "4")]
     true = AllocatorModel(reserve_share=0.2, ahead_bytes=3)
     made = []
-    for run in memory_account.nanotron(rows):
+    for run in runs.nanotron(rows):
         peak = run.account(true)
-        made.append(memory_account.replace(run, bytes=peak))
+        made.append(replace(run, bytes=peak))
     share, ahead, missed = memory_account.fit(made)
     assert (share, ahead) == pytest.approx((0.2, 3)) and missed < 1e-12
 
 
 def test_a_halves_rule_is_fixed_and_splits():
-    runs = [
-        run
-        for nodes in range(100)
-        for run in memory_account.nanotron([ROW | {"nodes": str(nodes)}])
-    ]
-    halves = [run.fitted for run in runs]
-    assert 30 < sum(halves) < 70 and halves == [run.fitted for run in runs]
+    tried = [run for nodes in range(100) for run in runs.nanotron([ROW | {"nodes": str(nodes)}])]
+    halves = [run.fitted for run in tried]
+    assert 30 < sum(halves) < 70 and halves == [run.fitted for run in tried]
 
 
 def test_parts_that_choose_the_terms_themselves_find_the_account_that_made_the_runs():
@@ -68,10 +66,10 @@ def test_parts_that_choose_the_terms_themselves_find_the_account_that_made_the_r
         for mbs in ("1", "4")
     ]
     made = []
-    for run in memory_account.nanotron(rows):
+    for run in runs.nanotron(rows):
         options = run.options | {"logit_bytes": 6, "allocator": AllocatorModel(0.2, 3)}
         peak = rank_memory(run.spec, run.layout, **options | {"recipe": "32-bit sums"})["memory"]
-        made.append(memory_account.replace(run, bytes=peak))
+        made.append(replace(run, bytes=peak))
     found = list(memory_nested.nested(made))
     assert len(found) >= 6
     for _, _, chosen, own, others in found:
