@@ -13,8 +13,8 @@ from dtlib.models.spec import TransformerSpec
 class TrainingRun:
     """A run on the whole of a cluster; the fields are the arguments of `estimate`.
 
-    Raises ValueError, naming argument, value and rule, for what does not divide and for shares
-    outside (0, 1]; TypeError for a `spec`, `cluster`, `layout` or `pace` that is none.
+    Raises ValueError, naming argument, value and rule, for what does not divide, for fields of the
+    layout that have no line in an estimate, and for shares outside (0, 1].
     """
 
     spec: TransformerSpec
