@@ -4,24 +4,16 @@ A check runs what the reader wrote, over a recording transport or on inputs of i
 what it did. It says what is wrong and where, and keeps the right value to itself.
 """
 
-from dtlib.exercises.engine import check
-from dtlib.exercises.practice_job import PracticeJob
-from dtlib.exercises.practice_link import PracticeLink
-from dtlib.exercises.trace import Deadlock, Message, Trace, TransportError
-from dtlib.exercises.transport import Comm, record
-from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Comm",
-    "Deadlock",
-    "Message",
-    "NotYet",
-    "Passed",
-    "PracticeJob",
-    "PracticeLink",
-    "Trace",
-    "TransportError",
-    "UnknownExercise",
-    "check",
-    "record",
-]
+from dtlib.lazy import face
+
+if TYPE_CHECKING:
+    from dtlib.exercises.engine import check
+    from dtlib.exercises.practice_job import PracticeJob
+    from dtlib.exercises.practice_link import PracticeLink
+    from dtlib.exercises.trace import Deadlock, Message, Trace, TransportError
+    from dtlib.exercises.transport import Comm, record
+    from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
+
+__getattr__, __dir__, __all__ = face(__name__)

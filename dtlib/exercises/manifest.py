@@ -1,10 +1,13 @@
 """The one list of exercises: what each trains, how long it takes, what tests it."""
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 
+from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.formulas.table import Table, Tables
 
 KINDS = ("compute", "repair", "derive", "design")
@@ -30,6 +33,7 @@ class Exercise:
     covers: tuple[str, ...] = ()
     check: bool = True
     lab: str = ""
+    declaration: Declaration | None = None
 
     @property
     def group(self) -> str:
@@ -104,16 +108,39 @@ def parse(text: str) -> Manifest:
     ...
     dtlib.exercises.manifest.ManifestError: exercise 12.1: missing chapter, kind, ...
     """
-    known = {field.name for field in fields(Exercise)}
+    known = {field.name for field in fields(Exercise)} - {"declaration"}
     required = known - {"covers", "check", "lab"}
     exercises = []
     for entry in tomllib.loads(text).get("exercise", []):
+        if "declared" in entry:
+            exercises += declared(entry["declared"])
+            continue
         label = entry.get("label", "without a label")
         for trouble, names in (("missing", required - set(entry)), ("unknown", set(entry) - known)):
             if names:
                 raise ManifestError(f"exercise {label}: {trouble} {', '.join(sorted(names))}")
         exercises.append(Exercise(**entry | {"covers": tuple(entry.get("covers", ()))}))
     return Manifest(tuple(exercises))
+
+
+def declared(chapter: str) -> Iterator[Exercise]:
+    """The exercises that the module of a chapter declares, numbered in the order of the module.
+
+    >>> [exercise.label for exercise in declared("17")][:2]
+    ['17.1', '17.2']
+    """
+    letters = len(chapter.lstrip("0123456789"))
+    module = import_module(f"dtlib.exercises.chapters.ch{chapter.zfill(2 + letters)}")
+    stated = [thing for thing in vars(module).values() if isinstance(thing, Declaration)]
+    for number, declaration in enumerate(stated, 1):
+        yield Exercise(
+            label=f"{chapter}.{number}",
+            slug=declaration.slug,
+            chapter=chapter,
+            test="tests/exercises/test_declarations.py",
+            declaration=declaration,
+            **declaration.about._asdict(),
+        )
 
 
 def exercise_tables() -> Tables:

@@ -1,9 +1,10 @@
 """What a run over the recording transport leaves behind: the trace of messages, or an error."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class TransportError(RuntimeError):
@@ -27,7 +28,7 @@ class Message(NamedTuple):
     src: int
     dst: int
     nbytes: int
-    values: np.ndarray
+    values: "np.ndarray"
 
     def __str__(self) -> str:
         return f"round {self.round}: {self.src}→{self.dst} {self.values}"

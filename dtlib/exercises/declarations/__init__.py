@@ -1,4 +1,4 @@
-"""An exercise as one declaration, from which its grader and its wrong answers follow.
+"""An exercise as one declaration: its grader, its wrong answers and its entry follow from it.
 
-In reading order: numbers.
+In reading order: declaration, numbers, functions.
 """

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.exercises.judge import items, number
 from dtlib.exercises.verdict import NotYet
 
@@ -16,10 +17,10 @@ _FACTORS = (8.0, 1 / 8, 1e3, 1e-3, -1.0)
 class Asked:
     """One number that is asked for; ``slips`` maps each known wrong value to its hint.
 
-    >>> Asked("idle", 0.5, slips={0.5: "the same"})
+    >>> Asked("idle", 0.5, slips={0.501: "the same"})
     Traceback (most recent call last):
     ...
-    ValueError: idle: the slip 0.5 would pass, it lies within 1 % of the value
+    ValueError: idle: the slip 0.501 would pass, it lies within 1 % of the value
     """
 
     name: str
@@ -56,40 +57,44 @@ class Asked:
                 yield value, self.name
 
 
-class Numbers:
+@dataclass(frozen=True)
+class Numbers(Declaration):
     """An exercise whose answer is a tuple of numbers, or a dict where ``keyed``.
 
-    Arguments: ``slug``, its lasting name; ``asked``, the numbers in order; ``verified``, what a
-    right answer is told; ``keyed``, the answer is a dict from the names. Calling it judges.
+    Arguments: ``asked``, the numbers in order; ``verified``, what a right answer is told;
+    ``keyed``, the answer is a dict from their names.
 
-    >>> idle = Numbers("ex-idle", Asked("first", 3), Asked("all", 7.5, slips={8: "not your own"}),
-    ...                verified="two numbers")
+    >>> from dtlib.exercises.declarations.declaration import About
+    >>> idle = Numbers("ex-idle", About("Idle", "compute", 1, 5, "count"),
+    ...                [Asked("first", 3), Asked("all", 7.5, slips={8: "not your own"})], "both")
     >>> idle((3, 7.5))
-    'two numbers'
+    'both'
     >>> idle((3, 8))
     Traceback (most recent call last):
     ...
     dtlib.exercises.verdict.NotYet: all: not your own
     """
 
-    def __init__(self, slug: str, *asked: Asked, verified: str, keyed: bool = False):
-        self.slug, self.asked, self.verified, self.keyed = slug, asked, verified, keyed
+    asked: list[Asked]
+    verified: str
+    keyed: bool = False
 
-    def __call__(self, answer: Any) -> str:
+    def judge(self, answer: Any) -> str:
         for asked, given in zip(self.asked, self._given(answer), strict=True):
             asked.judge(given)
         return self.verified
 
     def right(self) -> dict | tuple:
-        """The right answer, in the form that is asked for."""
         return self._answer({a.name: a.value for a in self.asked})
 
     def wrong(self) -> Iterator[tuple[dict | tuple, str]]:
-        """Answers with one wrong number each, and the words that the reader must be told."""
         right = {a.name: a.value for a in self.asked}
         for asked in self.asked:
             for value, says in asked.wrong():
                 yield self._answer({**right, asked.name: value}), says
+
+    def secrets(self) -> list[float]:
+        return [a.value for a in self.asked if a.value not in (2, 8, 1000)]
 
     def _answer(self, values: Mapping[str, float]) -> dict | tuple:
         return dict(values) if self.keyed else tuple(values.values())

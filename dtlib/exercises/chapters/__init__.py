@@ -1,0 +1,1 @@
+"""The exercises of each chapter: a module a chapter, declarations in the order of its page."""

@@ -1,0 +1,1 @@
+"""Judges of what an answer returns, for the laws of declarations: arrays."""
