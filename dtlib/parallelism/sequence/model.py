@@ -7,7 +7,6 @@ import torch.distributed as dist
 
 from dtlib.formulas.require import require
 from dtlib.models.protocols import MixingAttention, PositionedModel, require_parts
-from dtlib.parallelism.expert.layer import MoELayer
 from dtlib.parallelism.operators.keeper import KeepsGroups
 from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.sequence import layouts
@@ -81,7 +80,11 @@ def trained_parameters(module) -> list:
 
     Raises ValueError for experts that are spread over ranks: another rank has others.
     """
-    spread = [name for name, part in module.named_modules() if isinstance(part, MoELayer)]
+    spread = [
+        name
+        for name, part in module.named_modules()
+        if isinstance(part, KeepsGroups) and hasattr(part, "experts")
+    ]
     rule = "none: dtlib.parallelism.sum_gradients takes experts that are spread over ranks"
     require(not spread, "ContextParallel.sum_gradients", "a part that is spread", spread, rule)
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
