@@ -11,8 +11,9 @@ from exercise_cases import NUMBER
 from dtlib.exercises import NotYet, check
 from dtlib.exercises.chapters import ch17
 from dtlib.exercises.declarations.declaration import About
-from dtlib.exercises.declarations.functions import Function, same_number
-from dtlib.exercises.declarations.numbers import Asked, Numbers
+from dtlib.exercises.declarations.functions import Formula, Function, same_number
+from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
+from dtlib.exercises.judge import Limit
 from dtlib.exercises.manifest import declared, manifest
 from dtlib.foundations import formulas
 
@@ -105,6 +106,34 @@ def test_slips_that_are_made_together_are_told_together():
         exercise(lambda a, b: a / 2)
     with pytest.raises(NotYet, match=r"^a = 3, b = 5: the result is too large"):
         exercise(lambda a, b: a * b + 100)
+
+
+def test_a_limit_tells_which_term_is_wrong():
+    limits = (Limit("n = 0", {"n": 0}, "what does a message without bytes cost?"),)
+    cost = Formula(
+        "ex-d", ABOUT, "cost(n, alpha)", lambda n, alpha: alpha + n,
+        lambda: [("", (3, 5))], same_number, "d", {"no start": lambda n, alpha: n}, limits,
+    )  # fmt: skip
+    assert misjudged(cost) == []
+    assert complaint(cost, lambda n, alpha: 2 * alpha + n) == (
+        "wrong already when n = 0: what does a message without bytes cost?"
+    )
+    assert complaint(cost, lambda n, alpha: alpha + 2 * n).startswith(
+        "n = 3, alpha = 5: the result"
+    )
+    assert complaint(cost, lambda n: n).startswith("your function must take")
+
+
+def test_choices_stand_beside_numbers():
+    both = Numbers(
+        "ex-e",
+        ABOUT,
+        [Asked("a", 1.5), Chosen("b", True, {False: "who sums?"})],
+        "both",
+        keyed=True,
+    )
+    assert misjudged(both) == []
+    assert complaint(both, {"a": 1.5, "b": 1}) == "b must be one of [False, True], got 1"
 
 
 def test_a_declared_chapter_counts_in_the_order_of_its_module():

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from dtlib.exercises.declarations.declaration import Declaration
-from dtlib.exercises.judge import call, function, number
+from dtlib.exercises.judge import Limit, call, function, number
 from dtlib.exercises.verdict import NotYet
 
 
@@ -54,7 +54,7 @@ class Function(Declaration):
                 self.law(given, right, *args)
             except NotYet as wrong:
                 place = f"{where or self._spelled(args)}: {wrong.reason}"
-                raise NotYet(self._slipped(answer) or place) from None
+                raise NotYet(self._hint(answer) or place) from None
         return self.verified
 
     def right(self) -> Callable:
@@ -77,7 +77,7 @@ class Function(Declaration):
                 together = {k: v for hint in hints for k, v in keywords[hint].items()}
                 yield "; ".join(hints), partial(self.reference, **together)
 
-    def _slipped(self, answer: Callable) -> str:
+    def _hint(self, answer: Callable) -> str:
         return next((hint for hint, other in self._wrong() if self._alike(answer, other)), "")
 
     def _alike(self, answer: Callable, other: Callable) -> bool:
@@ -89,8 +89,36 @@ class Function(Declaration):
         return True
 
     def _spelled(self, args: tuple) -> str:
-        names = self.signature[self.signature.index("(") + 1 : -1].split(", ")
-        return ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, args, strict=True))
+        named = zip(self._names(), args, strict=True)
+        return ", ".join(f"{name} = {value:.4g}" for name, value in named)
+
+    def _names(self) -> list[str]:
+        return self.signature[self.signature.index("(") + 1 : -1].split(", ")
+
+
+@dataclass(frozen=True)
+class Formula(Function):
+    """A function of numbers; ``limits`` are corners of its inputs that isolate one term each.
+
+    ``cases`` yields ("", arguments) as in `Function`, ``law`` is `same_number`. An answer that is
+    wrong, by no known slip, is told the hint of the first limit in which it is wrong already.
+    """
+
+    limits: tuple[Limit, ...] = ()
+
+    def _hint(self, answer: Callable) -> str:
+        known = super()._hint(answer)
+        wrong = (limit for limit in self.limits if not self._holds(answer, limit))
+        return known or next((f"wrong already when {x.name}: {x.hint}" for x in wrong), "")
+
+    def _holds(self, answer: Callable, limit: Limit) -> bool:
+        def cornered(function: Callable) -> Callable:
+            return lambda *args: function(
+                *{**dict(zip(names, args, strict=True)), **limit.inputs}.values()
+            )
+
+        names = self._names()
+        return self._alike(cornered(answer), cornered(self.reference))
 
 
 def _not_implemented(*args):

@@ -1,4 +1,4 @@
-"""Exercises that ask for numbers: each with its value, its unit and the slips on the way to it."""
+"""Exercises that ask for numbers and choices, each with its value and its slips."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -58,10 +58,38 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Numbers(Declaration):
-    """An exercise whose answer is a tuple of numbers, or a dict where ``keyed``.
+class Chosen:
+    """One choice that is asked for: a word or a truth value ``among`` others, each with its hint.
 
-    Arguments: ``asked``, the numbers in order; ``verified``, what a right answer is told;
+    >>> Chosen("kind", "sum", {"max": "what is the maximum of one rank?"}).judge("max")
+    Traceback (most recent call last):
+    ...
+    dtlib.exercises.verdict.NotYet: kind: what is the maximum of one rank?
+    """
+
+    name: str
+    value: str | bool
+    among: Mapping[str | bool, str]
+
+    def judge(self, answer: Any) -> None:
+        """Raise `NotYet` unless ``answer`` is the right choice."""
+        allowed = sorted([self.value, *self.among])
+        if type(answer) is not type(self.value) or answer not in allowed:
+            raise NotYet(f"{self.name} must be one of {allowed}, got {answer!r}")
+        if answer != self.value:
+            raise NotYet(f"{self.name}: {self.among[answer]}")
+
+    def wrong(self) -> Iterator[tuple[str | bool | None, str]]:
+        """Each other choice with its hint, and what is no choice."""
+        yield from self.among.items()
+        yield None, "must be one of"
+
+
+@dataclass(frozen=True)
+class Numbers(Declaration):
+    """An exercise whose answer is a tuple of numbers and choices, or a dict where ``keyed``.
+
+    Arguments: ``asked``, what is asked for, in order; ``verified``, what a right answer is told;
     ``keyed``, the answer is a dict from their names.
 
     >>> from dtlib.exercises.declarations.declaration import About
@@ -75,7 +103,7 @@ class Numbers(Declaration):
     dtlib.exercises.verdict.NotYet: all: not your own
     """
 
-    asked: list[Asked]
+    asked: list[Asked | Chosen]
     verified: str
     keyed: bool = False
 
@@ -94,7 +122,8 @@ class Numbers(Declaration):
                 yield self._answer({**right, asked.name: value}), says
 
     def secrets(self) -> list[float]:
-        return [a.value for a in self.asked if a.value not in (2, 8, 1000)]
+        numbers = [a.value for a in self.asked if isinstance(a, Asked)]
+        return [value for value in numbers if value not in (0, 2, 8, 1000)]
 
     def _answer(self, values: Mapping[str, float]) -> dict | tuple:
         return dict(values) if self.keyed else tuple(values.values())
