@@ -1,6 +1,7 @@
 """What follows from a declaration: right answers pass, each slip is told its own hint."""
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,15 +9,17 @@ from pathlib import Path
 import pytest
 from exercise_cases import NUMBER
 
+from dtlib.contents import chapter
 from dtlib.exercises import NotYet, check
 from dtlib.exercises.chapters import ch17
-from dtlib.exercises.declarations.declaration import About
+from dtlib.exercises.declarations.declaration import About, no_library
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
 from dtlib.exercises.judge import Limit
 from dtlib.exercises.manifest import declared, manifest
 from dtlib.foundations import formulas
 
+ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = [exercise for exercise in manifest().exercises if exercise.declaration]
 HELD = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 ABOUT = About("A", "compute", 1, 5, "count")
@@ -72,6 +75,26 @@ def test_wrong_answers_that_no_slip_derives_fail_and_learn_why(slug, answer, say
     assert len(str(caught.value)) < 300
 
 
+PRINTED = re.compile(
+    r"\{exercise(?:-start)?\} (?P<title>[^\n]*)\n:label: (?P<slug>\S+)\n(?::::)?\s*"
+    r"(?P<stars>★+) \*(?P<kind>\w+), (?P<minutes>\d+) minutes"
+)
+
+
+@HELD
+def test_the_page_prints_title_stars_kind_and_minutes(exercise):
+    page = (ROOT / f"{chapter(exercise.chapter).page}.md").read_text(encoding="utf-8")
+    about = exercise.declaration.about
+    printed = {match["slug"]: match.groupdict() for match in PRINTED.finditer(page)}
+    assert printed[exercise.slug] == {
+        "slug": exercise.slug,
+        "title": about.title,
+        "stars": "★" * about.stars,
+        "kind": about.kind,
+        "minutes": str(about.minutes),
+    }
+
+
 @HELD
 def test_no_formula_of_the_library_is_an_answer(exercise):
     for own in formulas().values():
@@ -122,6 +145,16 @@ def test_a_limit_tells_which_term_is_wrong():
         "n = 3, alpha = 5: the result"
     )
     assert complaint(cost, lambda n: n).startswith("your function must take")
+
+
+def test_the_librarys_functions_are_refused_and_its_nouns_are_not():
+    from dtlib.collectives import Schedule, ring_all_reduce
+
+    for own in (ring_all_reduce, Schedule, formulas()["message_time"]):
+        with pytest.raises(NotYet, match="the library's own"):
+            no_library(own)
+    no_library(ring_all_reduce(2))
+    no_library(lambda n: n)
 
 
 def test_choices_stand_beside_numbers():

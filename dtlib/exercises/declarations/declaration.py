@@ -20,7 +20,9 @@ class About(NamedTuple):
 
 
 def no_library(answer: Any) -> None:
-    """Raise `NotYet` for what the library defines: an answer is the reader's own work.
+    """Raise `NotYet` for a function or class of the library: an answer is the reader's own work.
+
+    An object that the reader made of the library's nouns, such as a schedule, is the reader's.
 
     >>> from dtlib.foundations import message_time
     >>> no_library(message_time)
@@ -28,10 +30,9 @@ def no_library(answer: Any) -> None:
     ...
     dtlib.exercises.verdict.NotYet: that is the library's own message_time: write your own
     """
-    for thing in (answer, type(answer)):
-        if str(getattr(thing, "__module__", "")).partition(".")[0] == "dtlib":
-            name = getattr(answer, "__name__", type(answer).__name__)
-            raise NotYet(f"that is the library's own {name}: write your own")
+    if callable(answer) and str(getattr(answer, "__module__", "")).partition(".")[0] == "dtlib":
+        name = getattr(answer, "__name__", type(answer).__name__)
+        raise NotYet(f"that is the library's own {name}: write your own")
 
 
 @dataclass(frozen=True)
