@@ -76,6 +76,8 @@ def number(
     for mistake, hint in mistakes.items():
         if math.isclose(value, mistake, rel_tol=0.003):
             raise NotYet(f"{what}: {hint}")
+    if expected == 0:
+        raise NotYet(f"{what} is wrong")
     raise NotYet(f"{what} {_kind_of_wrong(value / expected)}")
 
 

@@ -81,18 +81,19 @@ PRINTED = re.compile(
 )
 
 
+def misprinted(about: About, slug: str, page: str) -> bool:
+    """Whether a page says otherwise than the declaration."""
+    said = (about.title, slug, "★" * about.stars, about.kind, str(about.minutes))
+    return said not in [match.groups() for match in PRINTED.finditer(page)]
+
+
 @HELD
 def test_the_page_prints_title_stars_kind_and_minutes(exercise):
     page = (ROOT / f"{chapter(exercise.chapter).page}.md").read_text(encoding="utf-8")
     about = exercise.declaration.about
-    printed = {match["slug"]: match.groupdict() for match in PRINTED.finditer(page)}
-    assert printed[exercise.slug] == {
-        "slug": exercise.slug,
-        "title": about.title,
-        "stars": "★" * about.stars,
-        "kind": about.kind,
-        "minutes": str(about.minutes),
-    }
+    assert not misprinted(about, exercise.slug, page)
+    for change in ({"title": "B"}, {"stars": 4}, {"kind": "read"}, {"minutes": 99}):
+        assert misprinted(about._replace(**change), exercise.slug, page)
 
 
 @HELD
@@ -155,6 +156,14 @@ def test_the_librarys_functions_are_refused_and_its_nouns_are_not():
             no_library(own)
     no_library(ring_all_reduce(2))
     no_library(lambda n: n)
+
+
+def test_a_wrong_answer_where_zero_is_right_is_refused():
+    zero = Formula(
+        "ex-f", ABOUT, "f(n)", lambda n: 0 * n, lambda: [("", (3,))], same_number, "f", {}
+    )
+    assert complaint(zero, lambda n: n) == "n = 3: the result is wrong"
+    assert not complaint(zero, lambda n: 0)
 
 
 def test_choices_stand_beside_numbers():
