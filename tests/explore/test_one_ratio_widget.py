@@ -39,7 +39,7 @@ def test_the_borders_are_the_formulas_at_the_links_of_the_catalog():
                 "tensor": tensor_parallel_width(tp=DEGREE, beta=split, **common),
                 "pipeline": pipeline_parallel_extent(beta=beta, **common),
                 "context": causal_context_parallel_tokens(
-                    model.kv_heads, model.heads, beta=beta, **common
+                    model.heads, model.kv_heads, beta=beta, **common
                 ),
                 "expert": expert_parallel_width(ep=MANY, beta=beta, **common),
             },
