@@ -47,8 +47,7 @@ class Chapter:
         >>> chapter("4").file_name, chapter("3a").file_name
         ('04-the-alpha-beta-model', '03a-feeding-the-data')
         """
-        digits = self.number.rstrip("abcdefghijklmnopqrstuvwxyz")
-        return f"{self.number.zfill(2 + len(self.number) - len(digits))}-{self.slug}"
+        return f"{padded(self.number)}-{self.slug}"
 
     @property
     def page(self) -> str:
@@ -113,6 +112,16 @@ def chapter(number: str) -> Chapter:
         return known[str(number).lstrip("0")]
     except KeyError:
         raise KeyError(f"no chapter {number!r}; there are {', '.join(known)}") from None
+
+
+def padded(number: str) -> str:
+    """A chapter's number as files bear it: two digits, and a letter where there is one.
+
+    >>> padded("4"), padded("3a"), padded("12")
+    ('04', '03a', '12')
+    """
+    letters = len(number.lstrip("0123456789"))
+    return number.zfill(2 + letters)
 
 
 def parts_table():

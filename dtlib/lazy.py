@@ -41,10 +41,18 @@ def shown_by(package: str) -> dict[str, tuple[str, ...]]:
     >>> shown_by("dtlib.runtime")["dtlib.runtime.launcher"]
     ('launch', 'close_pools')
     """
-    source = find_spec(package).loader.get_source(package)
+    return shown_in(ast.parse(find_spec(package).loader.get_source(package)))
+
+
+def shown_in(module: ast.Module) -> dict[str, tuple[str, ...]]:
+    """The same of a module that has been read and not imported."""
     return {
         statement.module: tuple(alias.name for alias in statement.names)
-        for block in ast.parse(source).body
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for block in filter(for_editors, module.body)
         for statement in block.body
     }
+
+
+def for_editors(statement: ast.stmt) -> bool:
+    """Whether it is the block that only editors carry out."""
+    return isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"

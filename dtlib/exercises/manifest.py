@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 
+from dtlib.contents import chapter, padded
 from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.formulas.table import Table, Tables
 
@@ -47,8 +48,7 @@ class Exercise:
     @property
     def module(self) -> str:
         """The module that holds the grader."""
-        letters = len(self.chapter.lstrip("0123456789"))
-        room = f"lab_{self.lab}" if self.lab else f"chapter_{self.chapter.zfill(2 + letters)}"
+        room = f"lab_{self.lab}" if self.lab else f"chapter_{padded(self.chapter)}"
         return f"dtlib.exercises.{room.replace('-', '_')}"
 
     def __post_init__(self) -> None:
@@ -129,8 +129,7 @@ def declared(chapter: str) -> Iterator[Exercise]:
     >>> [exercise.label for exercise in declared("17")][:2]
     ['17.1', '17.2']
     """
-    letters = len(chapter.lstrip("0123456789"))
-    module = import_module(f"dtlib.exercises.chapters.ch{chapter.zfill(2 + letters)}")
+    module = import_module(f"dtlib.exercises.chapters.ch{padded(chapter)}")
     stated = [thing for thing in vars(module).values() if isinstance(thing, Declaration)]
     for number, declaration in enumerate(stated, 1):
         yield Exercise(
@@ -154,8 +153,6 @@ def exercise_tables() -> Tables:
 
 
 def _exercise_table(group: str) -> Table:
-    from dtlib.contents import chapter
-
     exercises = manifest().of(group)
     first = exercises[0]
     teaches = chapter(first.chapter)

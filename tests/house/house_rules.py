@@ -18,6 +18,7 @@ from script_functions import javascript_functions
 
 from dtlib.formulas.formula import Formula
 from dtlib.formulas.notation import NOTATION
+from dtlib.lazy import for_editors, shown_in
 
 # fmt: off
 GROUND = [
@@ -69,20 +70,11 @@ def room(module: str) -> str:
     return [*module.split("."), "__init__"][1]
 
 
-def for_editors(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-
-
 @cache
 def faces(root: Path) -> dict[str, dict[str, str]]:
     """Package -> what its face shows -> the module that defines it."""
     return {
-        package: {
-            alias.name: statement.module
-            for block in filter(for_editors, tree(file).body)
-            for statement in block.body
-            for alias in statement.names
-        }
+        package: {name: module for module, names in shown_in(tree(file)).items() for name in names}
         for package, file in modules(root).items()
         if file.name == "__init__.py"
     }
