@@ -78,10 +78,15 @@ class Pool:
             self._repair()
 
     def forget(self, session: int) -> None:
-        """Close a session: its names go, the ranks stay, and one that has died is no matter."""
+        """Close a session: its names go, the ranks stay, and one that has died is no matter.
+
+        The next session's groups have one number on all ranks, also after a group of some alone.
+        """
         with self._turn(), contextlib.suppress(RanksError):
             if self._in_step:
-                self._exchange(self._request("forget", session), _SECONDS_TO_MEET)
+                numbers = self._exchange(self._request("forget", session), _SECONDS_TO_MEET)
+                if len(set(numbers)) > 1:
+                    self._exchange(self._request("number", max(numbers)), _SECONDS_TO_MEET)
 
     def close(self) -> None:
         """End the rank processes; the next call would start new ones."""

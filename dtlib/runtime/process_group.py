@@ -58,6 +58,24 @@ def process_groups() -> list[Any]:
     return list(dist.distributed_c10d._world.pg_map)
 
 
+def groups_made() -> int:
+    """How many groups torch has numbered here: its next one is named by this number.
+
+    A group that some ranks make alone, without saying so, leaves the others behind by one: their
+    next common group would have two names, and all would wait.
+    """
+    import torch.distributed as dist
+
+    return dist.distributed_c10d._world.group_count
+
+
+def number_groups_from(number: int) -> None:
+    """Let torch name the next group by this number."""
+    import torch.distributed as dist
+
+    dist.distributed_c10d._world.group_count = number
+
+
 def cut_connections() -> None:
     """Shut down the TCP connections to this machine, which are gloo's: what waits on them fails.
 

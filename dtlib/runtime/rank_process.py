@@ -26,9 +26,11 @@ from dtlib.runtime.patience import Patience
 from dtlib.runtime.process_group import (
     SECONDS_TO_LET_GO,
     cut_connections,
+    groups_made,
     join_group,
     leave_group,
     let_go,
+    number_groups_from,
     process_groups,
 )
 from dtlib.runtime.session import Session, TorchSettings, run_cell
@@ -184,7 +186,7 @@ class RankProcess:
             os.chdir(request.directory)
         sys.path[:] = request.import_path
         action = getattr(self, f"do_{request.action}")
-        if request.action in ("join", "forget"):
+        if request.action in ("join", "forget", "number"):
             return action(request.body)
         session = self._enter(request.session)
         check = checked_collectives() if request.debug else contextlib.nullcontext()
@@ -212,11 +214,16 @@ class RankProcess:
         """Put values into the session's names."""
         session.names.update(decode(values))
 
-    def do_forget(self, session_number: int) -> None:
-        """Close a session."""
+    def do_forget(self, session_number: int) -> int:
+        """Close a session; the answer is the number of the next process group."""
         session = self._sessions.pop(session_number, None)
         if session is not None:
             session.close()
+        return groups_made()
+
+    def do_number(self, number: int) -> None:
+        """Give the next process group this number."""
+        number_groups_from(number)
 
     def do_join(self, generation: int) -> None:
         """Join the process group of a generation: each has its own file to meet in."""

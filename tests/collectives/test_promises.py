@@ -187,7 +187,15 @@ def group_names(use_local_synchronization):
     return _world.group_count - before
 
 
+def next_group():
+    import torch.distributed as dist
+
+    return dist.new_group([0, 1, 2]).size()
+
+
 def test_a_group_made_by_its_members_only_puts_the_ranks_out_of_step():
     with launch(3) as ranks:
         assert ranks.run(group_names, True) == [0, 0, 0]
         assert ranks.run(group_names, False) == [1, 1, 0]
+    with launch(3) as ranks:  # the same processes, whose next group has one number again
+        assert ranks.run(next_group) == [3, 3, 3]
