@@ -1,6 +1,6 @@
 r"""Formulas: one plain Python function that evaluates, typesets itself and runs in a page.
 
-    >>> @formula(symbol=r"T_\text{pair}", unit="s", source="this docstring")
+    >>> @formula(r"T_\text{pair}", "s", "this docstring")
     ... def pair_time(n, alpha, beta):
     ...     return 2 * (alpha + n / beta)
     >>> pair_time(n=1000, alpha=1e-6, beta=1e9)
@@ -31,6 +31,7 @@ from numbers import Real
 
 from dtlib.errors import DtlibError
 from dtlib.formulas.notation import NOTATION
+from dtlib.formulas.symbol import Symbol
 from dtlib.formulas.typeset import ATOM, PRODUCT, SUM, NotTypesettable, Piece, Typesetter
 from dtlib.formulas.units import BASE_UNITS, format_quantity
 
@@ -65,13 +66,14 @@ def _modules_with_formulas() -> tuple[str, ...]:
 
 
 def formula(
-    *, symbol: str, unit: str, source: str = "", conditions: str = ""
+    symbol: str, unit: str, source: str = "", conditions: str = ""
 ) -> Callable[[Callable], "Formula"]:
     """Turn a plain function into a `Formula` and register it under its name.
 
     Arguments: the LaTeX of what it computes; its unit (a base unit: "s", "B", "B/s", "FLOP",
     "FLOP/s", "FLOP/B", "s/B", or "" for a count or a ratio); who published it (author and year);
-    the conditions under which it holds.
+    the conditions under which it holds. The docstring says what it computes and why it is so, and
+    ends with an example: arguments, unit, conditions and source are added to it.
     Raises FormulaError when the function's body has no equation, when a parameter is not in the
     notation, when the unit is unknown, and when another module has a formula of that name.
     """
@@ -94,8 +96,12 @@ class Formula:
         self._names = _namespace(function)
         self._body = _return_expression(function)
         self.latex: str = self._typeset(Typesetter(self._as_symbol, self._names))
+        self.__doc__ = self._documented()
 
     def __call__(self, *args, **kwargs):
+        for name, value in (*zip(self.parameters, args, strict=False), *kwargs.items()):
+            if name in NOTATION:
+                NOTATION[name].check(self.name, value)
         return self.__wrapped__(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -160,21 +166,29 @@ class Formula:
 
     def card(self) -> str:
         """Markdown: the equation, what its symbols mean, when it holds, and who published it."""
-        where = [
-            f"- ${symbol.latex}${f' ({symbol.unit})' if symbol.unit else ''}: {symbol.meaning}"
-            for symbol in map(NOTATION.get, self.parameters)
-        ]
-        facts = [
-            f"**{title}:** {text}"
-            for title, text in (
-                ("Unit", self.unit or "none: a count or a ratio"),
-                ("Holds when", self.conditions),
-                ("Source", self.source),
-            )
-            if text
-        ]
+        where = [f"- ${s.latex}${_in_unit(s.unit)}: {s.meaning}" for s in self._symbols()]
+        facts = [f"**{title}:** {text}" for title, text in self._facts()]
         equation = f"$$\n{self.equation}\n$$"
         return "\n\n".join([equation, "\n".join(where), "  \n".join(facts)])
+
+    def _documented(self) -> str:
+        """The docstring, with what notation and decorator know before its example."""
+        words, example, rest = (inspect.getdoc(self.__wrapped__) or "").partition(">>>")
+        where = [f"    `{s.name}`{_in_unit(s.unit)}: {s.meaning}" for s in self._symbols()]
+        facts = [f"{title}: {text}." for title, text in self._facts()]
+        known = "\n".join(["Arguments:", *where, *facts])
+        return "\n\n".join(filter(None, (words.strip(), known, example + rest)))
+
+    def _symbols(self) -> list[Symbol]:
+        return [NOTATION[name] for name in self.parameters]
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = (
+            ("Unit", self.unit or "none: a count or a ratio"),
+            ("Holds when", self.conditions),
+            ("Source", self.source),
+        )
+        return [(title, text) for title, text in facts if text]
 
     def _as_symbol(self, name: str) -> Piece | None:
         if name not in self.parameters:
@@ -261,6 +275,10 @@ def _return_expression(function: Callable) -> ast.expr:
             "(where(condition, a, b) chooses, another formula names an intermediate result)",
         )
     return statements[0].value
+
+
+def _in_unit(unit: str) -> str:
+    return f" ({unit})" if unit else ""
 
 
 def _is_name(node: ast.AST) -> bool:

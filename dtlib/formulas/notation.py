@@ -4,35 +4,8 @@ A formula's parameters are names of this table; it gives them their LaTeX, their
 meaning, and typical values on which every formula is checked. To use a new symbol, add a line.
 """
 
-from dataclasses import dataclass
-
+from dtlib.formulas.symbol import Symbol
 from dtlib.formulas.table import Table, Tables
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A name of the library, how it is typeset, its unit ("" for a count) and what it means.
-
-    `sample` holds values that it takes in practice; tests evaluate every formula on them.
-    """
-
-    name: str
-    latex: str
-    unit: str
-    meaning: str
-    group: str
-    sample: tuple[float, ...]
-
-    def sympy(self):
-        """The positive sympy symbol that stands for this name in a formula's expression.
-
-        >>> NOTATION["alpha"].sympy()
-        alpha
-        """
-        import sympy
-
-        return sympy.Symbol(self.name, positive=True)
-
 
 _MACHINE, _MESSAGE = "Links and machines", "Messages"
 _RANKS, _WORK = "Ranks and how they are grouped", "Work and time"
@@ -124,7 +97,7 @@ _SYMBOLS = (
     Symbol("ep", r"P_\text{ep}", "", "ranks that share the experts of a layer", _RANKS,
            (2, 8, 64)),
     Symbol("stage", "z", "", "ZeRO stage: how much of the model state is divided", _RANKS,
-           (1, 2, 3)),
+           (1, 2, 3), most=3, whole=True),
     Symbol("gathers", r"N_\text{AG}", "", "all-gathers of all weights in one step", _RANKS,
            (1, 2, 32)),
     Symbol("scatters", r"N_\text{RS}", "", "reduce-scatters of all gradients in one step", _RANKS,
@@ -143,7 +116,7 @@ _SYMBOLS = (
            "places at an expert, over the copies that are due to it on average", _MODEL,
            (1, 1.25, 2)),
     Symbol("dropped", r"d_\text{drop}", "", "share of the copies that find no place", _MODEL,
-           (0.001, 0.014, 0.5)),
+           (0.001, 0.014, 0.5), most=1),
     Symbol("busiest", r"m_\text{max}", "", "load of the busiest expert, over the mean load", _MODEL,
            (1, 1.2, 4.5)),
     Symbol("seq", "s", "", "tokens in one sequence", _MODEL, (1024, 4096, 131072)),
@@ -205,9 +178,9 @@ _SYMBOLS = (
     Symbol("intensity", "I", "FLOP/B", "arithmetic intensity, the work per byte moved", _WORK,
            (0.25, 40, 3e3)),
     Symbol("mfu", r"\text{MFU}", "", "share of the peak rate that the model's own arithmetic uses",
-           _WORK, (0.05, 0.45, 1)),
+           _WORK, (0.05, 0.45, 1), most=1),
     Symbol("hfu", r"\text{HFU}", "", "the same for all arithmetic that is done, repeats included",
-           _WORK, (0.05, 0.5, 1)),
+           _WORK, (0.05, 0.5, 1), most=1),
     Symbol("computing", r"T_\text{comp}", "s", "time that the arithmetic takes by itself", _WORK,
            (1e-3, 0.1, 3)),
     Symbol("transfer", r"T_\text{lane}", "s", "time for which moving one layer occupies its lane",
@@ -227,7 +200,7 @@ _SYMBOLS = (
     Symbol("hiding", r"T_\text{hide}", "s", "arithmetic under which communication can hide", _WORK,
            (0.01, 2)),
     Symbol("overlap_share", r"\omega", "", "share of what could overlap that does", _WORK,
-           (0.25, 0.6, 1)),
+           (0.25, 0.6, 1), most=1),
     Symbol("backward", r"T_\text{bwd}", "s", "time that the backward pass takes by itself", _WORK,
            (0.08, 2)),
     Symbol("start_time", r"T_\text{start}", "s", "time that starting one more all-reduce costs",
@@ -239,7 +212,8 @@ _SYMBOLS = (
            (0.001, 0.5)),
     Symbol("overlap", r"T_\text{ov}", "s", "time in which a step computes and communicates", _WORK,
            (0.001, 0.02)),
-    Symbol("serial", "f", "", "share of the work that does not divide", _WORK, (0.001, 0.05, 1)),
+    Symbol("serial", "f", "", "share of the work that does not divide", _WORK,
+           (0.001, 0.05, 1), most=1),
     Symbol("comm_ratio", r"\rho", "", "communication of a step over the work of one rank", _WORK,
            (0.001, 0.1, 1)),
     Symbol("deadline", r"T_\text{max}", "s", "time by which the run must be over", _WORK,
@@ -265,7 +239,7 @@ _SYMBOLS = (
     Symbol("drain", r"B_\text{drain}", "B/s", "bytes/s that are taken out of the cache", _DATA,
            (9e8, 2e9)),
     Symbol("load", "u", "", "share of its time for which a server is busy", _DATA,
-           (0.3, 0.5, 0.9)),
+           (0.3, 0.5, 0.9), most=1),
     Symbol("arrival_cv", r"c_\text{a}", "", "spread of the times between arrivals, over their mean",
            _DATA, (0.5, 1, 2)),
     Symbol("service_cv", r"c_\text{s}", "", "spread of the service times, over their mean", _DATA,
@@ -290,7 +264,7 @@ _SYMBOLS = (
     Symbol("lifetime", r"T_\text{life}", "s", "time after which a bought GPU is worth nothing",
            _MONEY, (9e7, 1.6e8)),
     Symbol("utilisation", r"\phi", "", "share of its life in which a GPU is used", _MONEY,
-           (0.1, 0.5, 1)),
+           (0.1, 0.5, 1), most=1),
     Symbol("power", r"\text{TDP}", "W", "electric power of one GPU at full load", _MONEY,
            (400, 700, 1000)),
     Symbol("pue", r"\text{PUE}", "", "power of the whole building over that of its computers",
@@ -310,9 +284,9 @@ _SYMBOLS = (
     Symbol("edge", r"\epsilon", "", "multiply-adds that fetching one number costs a multiprocessor",
            _PRODUCT, (2, 8, 16)),
     Symbol("peak_fraction", r"\sigma_F", "", "share of the peak rate that a kernel reaches",
-           _PRODUCT, (0.5, 0.8, 1)),
+           _PRODUCT, (0.5, 0.8, 1), most=1),
     Symbol("bandwidth_fraction", r"\sigma_B", "",
-           "share of the memory bandwidth that a kernel reaches", _PRODUCT, (0.5, 0.8, 1)),
+           "share of the memory bandwidth that a kernel reaches", _PRODUCT, (0.5, 0.8, 1), most=1),
     Symbol("launch", r"T_\text{launch}", "s", "time that starting and ending a kernel takes",
            _PRODUCT, (1e-6, 4e-6)),
 )  # fmt: skip

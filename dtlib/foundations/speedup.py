@@ -9,17 +9,15 @@ from dtlib.formulas.poly import maximum, minimum
 
 
 @formula(
-    symbol=r"S_\text{Amdahl}",
-    unit="",
-    source="Amdahl 1967",
-    conditions="fixed problem; the rest divides evenly and nothing is added by dividing it",
+    r"S_\text{Amdahl}",
+    "",
+    "Amdahl 1967",
+    "fixed problem; the rest divides evenly and nothing is added by dividing it",
 )
 def amdahl_speedup(serial, P):
     """How many times faster `P` ranks solve the same problem.
 
-    Equation: of one unit of time the share f stays, and the rest is divided by P.
-    Arguments: `serial`, the share f from 0 to 1; `P` ranks. Returns a ratio, below 1/f.
-    Raises ZeroDivisionError for `P` of 0. Source: Amdahl 1967.
+    Of one unit of time the share f stays, and the rest is divided by P. Below 1/f.
 
     >>> amdahl_speedup(serial=0.01, P=1024)
     91.18...
@@ -28,17 +26,16 @@ def amdahl_speedup(serial, P):
 
 
 @formula(
-    symbol=r"S_\text{Gustafson}",
-    unit="",
-    source="Gustafson 1988",
-    conditions="fixed time; the part that divides grows with P, the serial part does not",
+    r"S_\text{Gustafson}",
+    "",
+    "Gustafson 1988",
+    "fixed time; the part that divides grows with P, the serial part does not",
 )
 def gustafson_speedup(serial, P):
     """How many times as much `P` ranks do in the same time.
 
-    Equation: in one unit of time the share f is the serial part, and all ranks fill the rest.
-    Arguments: `serial`, the share f of the *parallel* run's time; `P` ranks. Returns a ratio.
-    Raises nothing. Source: Gustafson 1988.
+    In one unit of time the share f is the serial part, and all ranks fill the rest. `serial` is the
+    share f of the *parallel* run's time.
 
     >>> gustafson_speedup(serial=0.01, P=1024)
     1013.77
@@ -46,18 +43,11 @@ def gustafson_speedup(serial, P):
     return serial + (1 - serial) * P
 
 
-@formula(
-    symbol=r"E_\text{strong}",
-    unit="",
-    source="Amdahl 1967",
-    conditions="the same problem on one rank and on P",
-)
+@formula(r"E_\text{strong}", "", "Amdahl 1967", "the same problem on one rank and on P")
 def strong_scaling_efficiency(compute, time, P):
     """The share of `P` ranks' time that the same problem on one rank would have needed.
 
-    Equation: the time of one rank over the rank-seconds of P. Arguments: `compute` seconds on one
-    rank, `time` seconds on `P`. Returns a ratio, 1 when the work divides perfectly.
-    Raises ZeroDivisionError for a time of 0. Source: Amdahl 1967.
+    The time of one rank over the rank-seconds of P. 1 when the work divides perfectly.
 
     >>> strong_scaling_efficiency(compute=100, time=0.5, P=1000)
     0.2
@@ -65,19 +55,12 @@ def strong_scaling_efficiency(compute, time, P):
     return compute / (P * time)
 
 
-@formula(
-    symbol=r"E_\text{weak}",
-    unit="",
-    source="Gustafson 1988",
-    conditions="the problem of P ranks is P times that of one",
-)
+@formula(r"E_\text{weak}", "", "Gustafson 1988", "the problem of P ranks is P times that of one")
 def weak_scaling_efficiency(compute, time):
     """How well a step keeps its time while the problem grows with the ranks.
 
-    Equation: the time of one rank with its share over the time of all with theirs.
-    Arguments: `compute` seconds of one rank alone with its share, `time` seconds of a step of all.
-    Returns a ratio, 1 when nobody notices the others. Raises ZeroDivisionError for a time of 0.
-    Source: Gustafson 1988.
+    The time of one rank with its share over the time of all with theirs. 1 when nobody notices the
+    others. `compute` is one rank alone with its share.
 
     >>> weak_scaling_efficiency(compute=1.0, time=1.25)
     0.8
@@ -86,18 +69,16 @@ def weak_scaling_efficiency(compute, time):
 
 
 @formula(
-    symbol=r"T_\text{fleet}",
-    unit="s",
-    source="Amdahl 1967, with communication, waiting and overlap as terms of their own",
-    conditions="fixed problem; what is hidden obeys its own bound, `most_overlap_time`",
+    r"T_\text{fleet}",
+    "s",
+    "Amdahl 1967, with communication, waiting and overlap as terms of their own",
+    "fixed problem; what is hidden obeys its own bound, `most_overlap_time`",
 )
 def fleet_step_time(compute, P, comm, sync, overlap):
     """One step of `P` ranks: what they compute, say and wait for, less what happens at once.
 
-    Equation: the divided work, plus communication, plus waiting for the slowest, minus the overlap.
-    Arguments: `compute` seconds on one rank, `P` ranks, `comm`, `sync` and `overlap` seconds.
-    Returns seconds. Raises ZeroDivisionError for `P` of 0; see `check_overlap` for the rest.
-    Source: Amdahl 1967.
+    The divided work, plus communication, plus waiting for the slowest, minus the overlap. See
+    `check_overlap` for the overlap.
 
     >>> fleet_step_time(compute=100, P=100, comm=0.5, sync=0.25, overlap=0.25)
     1.5
@@ -106,17 +87,15 @@ def fleet_step_time(compute, P, comm, sync, overlap):
 
 
 @formula(
-    symbol=r"T_\text{ov,max}",
-    unit="s",
-    source="two things at once last as long as the shorter of them",
-    conditions="the processor computes and the network sends at full speed side by side",
+    r"T_\text{ov,max}",
+    "s",
+    "two things at once last as long as the shorter of them",
+    "the processor computes and the network sends at full speed side by side",
 )
 def most_overlap_time(compute, P, comm, sync):
     """The most that a step can hide: no longer than either of the two that run at once.
 
-    Equation: the smaller of communication with waiting, and computation.
-    Arguments: `compute` seconds on one rank, `P` ranks, `comm` and `sync` seconds.
-    Returns seconds. Raises ZeroDivisionError for `P` of 0. Source: the definition of overlap.
+    The smaller of communication with waiting, and computation.
 
     >>> most_overlap_time(compute=100, P=100, comm=2.0, sync=0)
     1.0
@@ -124,18 +103,11 @@ def most_overlap_time(compute, P, comm, sync):
     return minimum(comm + sync, compute / P)
 
 
-@formula(
-    symbol=r"T_\text{fleet,min}",
-    unit="s",
-    source="the fleet law at its most overlap",
-    conditions="as for the most overlap",
-)
+@formula(r"T_\text{fleet,min}", "s", "the fleet law at its most overlap", "as for the most overlap")
 def least_fleet_step_time(compute, P, comm, sync):
     """The step when everything is hidden that can be.
 
-    Equation: the longer of the two that run side by side.
-    Arguments: `compute` seconds on one rank, `P` ranks, `comm` and `sync` seconds.
-    Returns seconds. Raises ZeroDivisionError for `P` of 0. Source: the fleet law.
+    The longer of the two that run side by side.
 
     >>> least_fleet_step_time(compute=100, P=100, comm=2.0, sync=0)
     2.0
@@ -144,18 +116,18 @@ def least_fleet_step_time(compute, P, comm, sync):
 
 
 @formula(
-    symbol=r"S_\text{sync}",
-    unit="",
-    source="Amdahl 1967, with communication as what does not divide",
-    conditions="two ranks or more; communication takes the same time for each such number, and "
-    "nothing is hidden; one rank alone does not communicate",
+    r"S_\text{sync}",
+    "",
+    "Amdahl 1967, with communication as what does not divide",
+    (
+        "two ranks or more; communication takes the same time for each such number, and "
+        "nothing is hidden; one rank alone does not communicate"
+    ),
 )
 def synchronous_speedup(comm_ratio, P):
     """How many times faster `P` ranks are that communicate after every step.
 
-    Equation: T_1 over T_1/P + T_comm, with rho for T_comm over T_1.
-    Arguments: `comm_ratio`, rho; `P` ranks, at least two. Returns a ratio, below 1/rho.
-    Raises nothing. Source: Amdahl 1967.
+    T_1 over T_1/P + T_comm, with rho for T_comm over T_1. Below 1/rho.
 
     >>> synchronous_speedup(comm_ratio=0.25, P=4)
     2.0
@@ -164,17 +136,15 @@ def synchronous_speedup(comm_ratio, P):
 
 
 @formula(
-    symbol=r"S_\text{charged}",
-    unit="",
-    source="Amdahl 1967, with communication as what does not divide",
-    conditions="communication takes the same time for each number of ranks, one rank included",
+    r"S_\text{charged}",
+    "",
+    "Amdahl 1967, with communication as what does not divide",
+    "communication takes the same time for each number of ranks, one rank included",
 )
 def charged_speedup(comm_ratio, P):
     """How many times faster `P` ranks are, when the single rank is charged for talking, too.
 
-    Equation: T_1 + T_comm over T_1/P + T_comm, with rho for T_comm over T_1.
-    Arguments: `comm_ratio`, rho; `P` ranks. Returns a ratio, below 1 + 1/rho.
-    Raises nothing. Source: Amdahl 1967.
+    T_1 + T_comm over T_1/P + T_comm, with rho for T_comm over T_1. Below 1 + 1/rho.
 
     >>> charged_speedup(comm_ratio=1, P=2)
     1.333...

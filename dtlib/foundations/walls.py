@@ -11,17 +11,15 @@ from dtlib.models.work import adam_state_bytes, training_time
 
 
 @formula(
-    symbol=r"P_\text{hold}",
-    unit="",
-    source="Rajbhandari et al. 2020",
-    conditions="the state is split evenly; activations and buffers need room besides",
+    r"P_\text{hold}",
+    "",
+    "Rajbhandari et al. 2020",
+    "the state is split evenly; activations and buffers need room besides",
 )
 def least_devices(params, memory):
     """The fewest devices that can hold what Adam keeps of a model.
 
-    Equation: the bytes of parameters, gradients and optimizer state over those of one device.
-    Arguments: `params`, a count; `memory` bytes. Returns a whole number.
-    Raises ZeroDivisionError for a memory of 0. Source: Rajbhandari et al. 2020 for the bytes.
+    The bytes of parameters, gradients and optimizer state over those of one device.
 
     >>> least_devices(params=13e9, memory=80e9)
     3
@@ -30,17 +28,15 @@ def least_devices(params, memory):
 
 
 @formula(
-    symbol=r"\Psi_\text{memory}",
-    unit="",
-    source="Rajbhandari et al. 2020",
-    conditions="16 bytes a parameter, split evenly; activations and buffers need room besides",
+    r"\Psi_\text{memory}",
+    "",
+    "Rajbhandari et al. 2020",
+    "16 bytes a parameter, split evenly; activations and buffers need room besides",
 )
 def memory_wall_params(P, memory):
     """The largest model whose training state `P` devices can hold together.
 
-    Equation: all bytes over sixteen. Arguments: `P` devices, `memory` bytes of each.
-    Returns a count of parameters, not rounded. Raises nothing.
-    Source: Rajbhandari et al. 2020 for the sixteen bytes.
+    All bytes over sixteen. Not rounded.
 
     >>> memory_wall_params(P=1, memory=80e9)
     5000000000.0
@@ -49,18 +45,15 @@ def memory_wall_params(P, memory):
 
 
 @formula(
-    symbol=r"D_\text{max}",
-    unit="",
-    source="Kaplan et al. 2020, solved for the tokens",
-    conditions="all ranks equally fast, nothing waits for the network",
+    r"D_\text{max}",
+    "",
+    "Kaplan et al. 2020, solved for the tokens",
+    "all ranks equally fast, nothing waits for the network",
 )
 def affordable_tokens(params, P, peak, mfu, deadline):
     """The most tokens that a model can be trained on before the deadline.
 
-    Equation: the work that the ranks do until then, over six per parameter.
-    Arguments: `params` and `P`, counts; `peak` FLOP/s; `mfu`, a share; `deadline` seconds.
-    Returns a count of tokens. Raises ZeroDivisionError for no parameters.
-    Source: `training_time`, solved for the tokens.
+    The work that the ranks do until then, over six per parameter.
 
     >>> affordable_tokens(params=1e9, P=6, peak=1e15, mfu=0.5, deadline=1e6)
     500000000000.0
@@ -69,19 +62,16 @@ def affordable_tokens(params, P, peak, mfu, deadline):
 
 
 @formula(
-    symbol=r"\Psi_\text{time}",
-    unit="",
-    source="Kaplan et al. 2020, solved for the parameters",
-    conditions="tokens in proportion to parameters; nothing waits for the network",
+    r"\Psi_\text{time}",
+    "",
+    "Kaplan et al. 2020, solved for the parameters",
+    "tokens in proportion to parameters; nothing waits for the network",
 )
 def time_wall_params(P, peak, mfu, deadline, tokens_per_param):
     """The largest model that `P` ranks can train before the deadline.
 
-    Equation: with r tokens for each parameter the work is 6 r times the square of the parameters,
-    so the parameters grow with the square root of the ranks.
-    Arguments: `P` ranks, `peak` FLOP/s, `mfu`, a share, `deadline` seconds, `tokens_per_param`.
-    Returns a count of parameters, not rounded. Raises ZeroDivisionError for no tokens.
-    Source: `training_time`, solved for the parameters.
+    With r tokens for each parameter the work is 6 r times the square of the parameters, so the
+    parameters grow with the square root of the ranks. Not rounded.
 
     >>> time_wall_params(P=4, peak=1e15, mfu=0.5, deadline=6e6, tokens_per_param=20)
     10000000000.0
@@ -90,19 +80,16 @@ def time_wall_params(P, peak, mfu, deadline, tokens_per_param):
 
 
 @formula(
-    symbol=r"T_\text{exchange}",
-    unit="s",
-    source="Patarasuk and Yuan 2009 for the bytes of a rank",
-    conditions="pure data parallelism, 2 bytes a gradient, no latency, nothing hidden",
+    r"T_\text{exchange}",
+    "s",
+    "Patarasuk and Yuan 2009 for the bytes of a rank",
+    "pure data parallelism, 2 bytes a gradient, no latency, nothing hidden",
 )
 def gradient_exchange_time(params, P, beta):
     """How long it takes to add up the gradients of one step.
 
-    Equation: the busiest rank must send nearly twice the two bytes of each parameter; a ring does.
-    Arguments: `params` and `P`, counts; `beta` bytes/s of one rank in one direction, in a node of
-    many ports `Node.ring_bandwidth`.
-    Returns seconds; none for one rank. Raises ZeroDivisionError for `beta` or `P` of 0.
-    Source: Patarasuk and Yuan 2009 (chapter 12 derives the bytes).
+    The busiest rank must send nearly twice the two bytes of each parameter; a ring does. `beta` is
+    one rank's: in a node of many ports `Node.ring_bandwidth`. One rank needs no time.
 
     >>> gradient_exchange_time(params=1e9, P=2, beta=50e9)
     0.04
@@ -111,19 +98,15 @@ def gradient_exchange_time(params, P, beta):
 
 
 @formula(
-    symbol=r"T_\text{run}",
-    unit="s",
-    source="Amdahl 1967, with the exchange of gradients as what does not divide",
-    conditions="pure data parallelism, a fixed batch, exchange after computation, no latency",
+    r"T_\text{run}",
+    "s",
+    "Amdahl 1967, with the exchange of gradients as what does not divide",
+    "pure data parallelism, a fixed batch, exchange after computation, no latency",
 )
 def exchanging_training_time(params, tokens, P, peak, mfu, batch_tokens, beta):
     """How long a run takes whose ranks add up their gradients after every step.
 
-    Equation: the time to compute, and for each of the D/D_step steps one exchange.
-    Arguments: `params`, `tokens` and `P`, counts; `peak` FLOP/s; `mfu`, the share of it that a rank
-    reaches while it computes; `batch_tokens` of one step; `beta` bytes/s.
-    Returns seconds. Raises ZeroDivisionError for a rate or a batch of 0.
-    Source: `training_time` and `gradient_exchange_time`.
+    The time to compute, and for each of the D/D_step steps one exchange.
 
     >>> exchanging_training_time(1e9, 1e10, P=1, peak=1e15, mfu=0.5, batch_tokens=1e6, beta=1e9)
     120000.0
@@ -134,19 +117,16 @@ def exchanging_training_time(params, tokens, P, peak, mfu, batch_tokens, beta):
 
 
 @formula(
-    symbol=r"D_\text{run}",
-    unit="",
-    source="the time of a run with exchange, solved for the tokens",
-    conditions="pure data parallelism, a fixed batch, exchange after computation, no latency",
+    r"D_\text{run}",
+    "",
+    "the time of a run with exchange, solved for the tokens",
+    "pure data parallelism, a fixed batch, exchange after computation, no latency",
 )
 def exchanging_affordable_tokens(params, P, peak, mfu, deadline, batch_tokens, beta):
     """The most tokens before the deadline, when gradients are exchanged after every step.
 
-    Equation: the deadline over the time that one token takes, its share of a step's exchange
-    included; a bandwidth without limit gives `affordable_tokens`.
-    Arguments: `params` and `P`, counts; `peak` FLOP/s; `mfu`, a share; `deadline` seconds;
-    `batch_tokens` of one step; `beta` bytes/s. Returns a count of tokens.
-    Raises ZeroDivisionError for a rate of 0. Source: `exchanging_training_time`.
+    The deadline over the time that one token takes, its share of a step's exchange included; a
+    bandwidth without limit gives `affordable_tokens`.
 
     >>> exchanging_affordable_tokens(1e9, 6, 1e15, 0.5, 1e6, batch_tokens=1e6, beta=1e99)
     500000000000.0
@@ -157,18 +137,15 @@ def exchanging_affordable_tokens(params, P, peak, mfu, deadline, batch_tokens, b
 
 
 @formula(
-    symbol=r"P_\text{exchange}",
-    unit="",
-    source="computing and exchanging set equal",
-    conditions="pure data parallelism, a fixed batch, no latency",
+    r"P_\text{exchange}",
+    "",
+    "computing and exchanging set equal",
+    "pure data parallelism, a fixed batch, no latency",
 )
 def exchange_wall_ranks(peak, mfu, batch_tokens, beta):
     """The number of ranks with which a step exchanges for as long as it computes.
 
-    Equation: set the two terms of a step equal; the number of parameters cancels.
-    Arguments: `peak` FLOP/s, `mfu`, a share, `batch_tokens` of one step, `beta` bytes/s.
-    Returns a count, not rounded. Raises ZeroDivisionError for a rate of 0.
-    Source: `exchanging_training_time`.
+    Set the two terms of a step equal; the number of parameters cancels. Not rounded.
 
     >>> exchange_wall_ranks(peak=1e15, mfu=0.5, batch_tokens=1e6, beta=400e9)
     1201.0

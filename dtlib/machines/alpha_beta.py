@@ -5,18 +5,15 @@ from dtlib.formulas.poly import maximum, sqrt
 
 
 @formula(
-    symbol="T",
-    unit="s",
-    source="Hockney 1994",
-    conditions="one message on an idle link; alpha and beta belong to one path and one protocol",
+    "T",
+    "s",
+    "Hockney 1994",
+    "one message on an idle link; alpha and beta belong to one path and one protocol",
 )
 def message_time(n, alpha, beta):
     """Time from the start of a send until the last byte has arrived.
 
-    Equation: a fixed latency plus the bytes divided by the bandwidth.
-    Arguments: `n` bytes, `alpha` seconds, `beta` bytes/s in one direction.
-    Returns seconds. Raises ZeroDivisionError for a bandwidth of 0.
-    Source: Hockney 1994.
+    A fixed latency plus the bytes divided by the bandwidth.
 
     >>> message_time(n=10**6, alpha=5e-6, beta=50e9)
     2.5e-05
@@ -25,17 +22,15 @@ def message_time(n, alpha, beta):
 
 
 @formula(
-    symbol="n_{1/2}",
-    unit="B",
-    source="Hockney and Jesshope 1988",
-    conditions="one message; a collective has a half-performance size of its own",
+    "n_{1/2}",
+    "B",
+    "Hockney and Jesshope 1988",
+    "one message; a collective has a half-performance size of its own",
 )
 def half_performance_bytes(alpha, beta):
     """The message size at which latency and transfer take the same time.
 
-    Equation: latency times bandwidth. Below it a message pays for latency, above it for bytes.
-    Arguments: `alpha` seconds, `beta` bytes/s. Returns bytes. Raises nothing.
-    Source: Hockney and Jesshope 1988, who name it n-half.
+    Latency times bandwidth. Below it a message pays for latency, above it for bytes.
 
     >>> half_performance_bytes(alpha=2e-6, beta=50e9)
     100000.0
@@ -43,18 +38,11 @@ def half_performance_bytes(alpha, beta):
     return alpha * beta
 
 
-@formula(
-    symbol=r"\beta_\text{eff}",
-    unit="B/s",
-    source="Hockney 1994",
-    conditions="one message, alpha-beta model",
-)
+@formula(r"\beta_\text{eff}", "B/s", "Hockney 1994", "one message, alpha-beta model")
 def effective_bandwidth(n, alpha, beta):
     """Bytes per second that one message of `n` bytes sees, latency included.
 
-    Equation: the bytes divided by the time of the message.
-    Arguments: `n` bytes, `alpha` seconds, `beta` bytes/s. Returns bytes/s, below `beta`.
-    Raises ZeroDivisionError when the message takes no time. Source: Hockney 1994.
+    The bytes divided by the time of the message. Below `beta`.
 
     >>> effective_bandwidth(n=100_000, alpha=2e-6, beta=50e9)
     25000000000.0
@@ -62,19 +50,11 @@ def effective_bandwidth(n, alpha, beta):
     return n / message_time(n, alpha, beta)
 
 
-@formula(
-    symbol=r"\eta",
-    unit="",
-    source="Hockney 1994",
-    conditions="one message, alpha-beta model",
-)
+@formula(r"\eta", "", "Hockney 1994", "one message, alpha-beta model")
 def bandwidth_efficiency(n, alpha, beta):
     """The share of the bandwidth that one message of `n` bytes reaches.
 
-    Equation: the effective bandwidth over `beta`, which depends only on n and the
-    half-performance size. Arguments: `n` bytes, `alpha` seconds, `beta` bytes/s.
-    Returns a ratio from 0 to 1. Raises ZeroDivisionError when n and alpha are both 0.
-    Source: Hockney 1994.
+    The effective bandwidth over `beta`, which depends only on n and the half-performance size.
 
     >>> bandwidth_efficiency(n=100_000, alpha=2e-6, beta=50e9)
     0.5
@@ -83,17 +63,15 @@ def bandwidth_efficiency(n, alpha, beta):
 
 
 @formula(
-    symbol=r"T_\text{ping-pong}",
-    unit="s",
-    source="Hockney 1994",
-    conditions="the second message starts when the first has arrived; both ways cost the same",
+    r"T_\text{ping-pong}",
+    "s",
+    "Hockney 1994",
+    "the second message starts when the first has arrived; both ways cost the same",
 )
 def ping_pong_time(n, alpha, beta):
     """Time until `n` bytes have gone to another rank and come back.
 
-    Equation: twice the time of one message; half of a measured ping-pong is a sample of it.
-    Arguments: `n` bytes, `alpha` seconds, `beta` bytes/s. Returns seconds.
-    Raises ZeroDivisionError for a bandwidth of 0. Source: Hockney 1994.
+    Twice the time of one message; half of a measured ping-pong is a sample of it.
 
     >>> ping_pong_time(n=10**6, alpha=5e-6, beta=50e9)
     5e-05
@@ -102,17 +80,15 @@ def ping_pong_time(n, alpha, beta):
 
 
 @formula(
-    symbol=r"T_\text{chunked}",
-    unit="s",
-    source="Hockney 1994",
-    conditions="the messages follow one another on one link; nothing overlaps",
+    r"T_\text{chunked}",
+    "s",
+    "Hockney 1994",
+    "the messages follow one another on one link; nothing overlaps",
 )
 def chunked_time(n, k, alpha, beta):
     """Time to send `n` bytes over one link as `k` messages of equal size.
 
-    Equation: k latencies, and every byte once: cutting adds (k - 1) latencies.
-    Arguments: `n` bytes in all, `k` messages, `alpha` seconds, `beta` bytes/s.
-    Returns seconds. Raises ZeroDivisionError for a bandwidth of 0. Source: Hockney 1994.
+    k latencies, and every byte once: cutting adds (k - 1) latencies.
 
     >>> chunked_time(n=10**9, k=1000, alpha=5e-6, beta=50e9)
     0.025
@@ -121,19 +97,18 @@ def chunked_time(n, k, alpha, beta):
 
 
 @formula(
-    symbol=r"T_\text{chain}",
-    unit="s",
-    source="Hockney 1994, applied to every hop",
-    conditions="equal hops; a rank forwards a chunk when it has all of it, and receives the next "
-    "one meanwhile",
+    r"T_\text{chain}",
+    "s",
+    "Hockney 1994, applied to every hop",
+    (
+        "equal hops; a rank forwards a chunk when it has all of it, and receives the next "
+        "one meanwhile"
+    ),
 )
 def pipelined_chain_time(n, k, h, alpha, beta):
     """Time until `n` bytes, cut into `k` chunks, have crossed a chain of `h` hops.
 
-    Equation: the first chunk needs h steps, and each of the other k - 1 arrives one step later.
-    Arguments: `n` bytes in all, `k` chunks, `h` hops, `alpha` seconds, `beta` bytes/s per hop.
-    Returns seconds. Raises ZeroDivisionError for no chunk or a bandwidth of 0.
-    Source: Hockney 1994, applied to every hop.
+    The first chunk needs h steps, and each of the other k - 1 arrives one step later.
 
     >>> pipelined_chain_time(n=8 * 10**6, k=1, h=8, alpha=0, beta=1e9)
     0.064
@@ -144,19 +119,16 @@ def pipelined_chain_time(n, k, h, alpha, beta):
 
 
 @formula(
-    symbol=r"k_\text{best}",
-    unit="",
-    source="minimum of the pipelined chain's time over k",
-    conditions="taken as a real number, at least 1: (h - 1) n is at least alpha beta",
+    r"k_\text{best}",
+    "",
+    "minimum of the pipelined chain's time over k",
+    "taken as a real number, at least 1: (h - 1) n is at least alpha beta",
 )
 def pipelined_chain_best_chunks(n, h, alpha, beta):
     """The number of chunks for which a chain of `h` hops is fastest.
 
-    Equation: where the derivative of `pipelined_chain_time` with respect to k is zero.
-    Arguments: `n` bytes in all, `h` hops, `alpha` seconds, `beta` bytes/s per hop.
-    Returns a count that is not rounded; try the whole numbers on either side of it.
-    Raises ZeroDivisionError for a latency of 0, when there is no best number.
-    Source: the minimum of the pipelined chain's time.
+    Where the derivative of `pipelined_chain_time` with respect to k is zero. Not rounded: try the
+    whole numbers on either side of it.
 
     >>> pipelined_chain_best_chunks(n=8 * 10**6, h=9, alpha=1e-6, beta=1e9)
     252.982...
@@ -165,18 +137,15 @@ def pipelined_chain_best_chunks(n, h, alpha, beta):
 
 
 @formula(
-    symbol=r"T_\text{best}",
-    unit="s",
-    source="the pipelined chain's time at its best number of chunks",
-    conditions="the best number of chunks is at least 1, and need not be whole",
+    r"T_\text{best}",
+    "s",
+    "the pipelined chain's time at its best number of chunks",
+    "the best number of chunks is at least 1, and need not be whole",
 )
 def pipelined_chain_best_time(n, h, alpha, beta):
     """The least time in which `n` bytes can cross a chain of `h` hops in equal chunks.
 
-    Equation: `pipelined_chain_time` at `pipelined_chain_best_chunks`, which is a square.
-    Arguments: `n` bytes in all, `h` hops, `alpha` seconds, `beta` bytes/s per hop.
-    Returns seconds. Raises ZeroDivisionError for a bandwidth of 0.
-    Source: the minimum of the pipelined chain's time.
+    `pipelined_chain_time` at `pipelined_chain_best_chunks`, which is a square.
 
     >>> pipelined_chain_best_time(n=8 * 10**6, h=1, alpha=1e-6, beta=1e9)
     0.008
@@ -185,17 +154,15 @@ def pipelined_chain_best_time(n, h, alpha, beta):
 
 
 @formula(
-    symbol=r"T_\text{LogGP}",
-    unit="s",
-    source="Alexandrov et al. 1995",
-    conditions="one message; the gap between messages and the number of ranks play no part",
+    r"T_\text{LogGP}",
+    "s",
+    "Alexandrov et al. 1995",
+    "one message; the gap between messages and the number of ranks play no part",
 )
 def loggp_time(n, L, o, G):
     """Time of one message of `n` bytes in the LogGP model.
 
-    Equation: overhead at the sender, n - 1 gaps between bytes, the way, overhead at the receiver.
-    Arguments: `n` bytes, `L` latency and `o` overhead in seconds, `G` seconds per byte.
-    Returns seconds. Raises nothing. Source: Alexandrov et al. 1995.
+    Overhead at the sender, n - 1 gaps between bytes, the way, overhead at the receiver.
 
     >>> loggp_time(n=1, L=4e-6, o=1e-6, G=1e-9)
     6e-06
@@ -203,19 +170,12 @@ def loggp_time(n, L, o, G):
     return L + 2 * o + (n - 1) * G
 
 
-@formula(
-    symbol=r"T_\text{burst}",
-    unit="s",
-    source="Alexandrov et al. 1995",
-    conditions="the sender never waits for an arrival",
-)
+@formula(r"T_\text{burst}", "s", "Alexandrov et al. 1995", "the sender never waits for an arrival")
 def loggp_burst_time(n, k, L, o, gap, G):
     """Time until the last of `k` messages has arrived that one rank sends back to back.
 
-    Equation: a message leaves when the processor is free again, and the gap and the bytes of the
-    one before are over; only the last one's way is waited for.
-    Arguments: `n` bytes each, `k` messages, `L` latency, `o` overhead and `gap` in seconds, `G`
-    seconds per byte. Returns seconds. Raises nothing. Source: Alexandrov et al. 1995.
+    A message leaves when the processor is free again, and the gap and the bytes of the one before
+    are over; only the last one's way is waited for.
 
     >>> loggp_burst_time(n=1, k=1000, L=4e-6, o=1e-6, gap=2e-6, G=1e-9)
     0.00200...
@@ -224,16 +184,15 @@ def loggp_burst_time(n, k, L, o, gap, G):
 
 
 @formula(
-    symbol=r"\alpha_\text{LogGP}",
-    unit="s",
-    source="Alexandrov et al. 1995, read as alpha and beta",
-    conditions="one message; G is usually far smaller than L and o",
+    r"\alpha_\text{LogGP}",
+    "s",
+    "Alexandrov et al. 1995, read as alpha and beta",
+    "one message; G is usually far smaller than L and o",
 )
 def loggp_alpha(L, o, G):
     """The alpha for which the alpha-beta model gives the time of LogGP, with beta = 1/G.
 
-    Equation: what a message of no bytes would cost. Arguments: `L` and `o` seconds,
-    `G` seconds per byte. Returns seconds. Raises nothing. Source: Alexandrov et al. 1995.
+    What a message of no bytes would cost.
 
     >>> loggp_alpha(L=4e-6, o=1e-6, G=0)
     6e-06
@@ -242,16 +201,15 @@ def loggp_alpha(L, o, G):
 
 
 @formula(
-    symbol=r"\beta_\text{LogGP}",
-    unit="B/s",
-    source="Alexandrov et al. 1995, read as alpha and beta",
-    conditions="one long message",
+    r"\beta_\text{LogGP}",
+    "B/s",
+    "Alexandrov et al. 1995, read as alpha and beta",
+    "one long message",
 )
 def loggp_beta(G):
     """The beta for which the alpha-beta model gives the time of LogGP.
 
-    Equation: the inverse of the gap per byte. Argument: `G` seconds per byte.
-    Returns bytes/s. Raises ZeroDivisionError for a gap of 0. Source: Alexandrov et al. 1995.
+    The inverse of the gap per byte.
 
     >>> loggp_beta(G=2e-11)
     50000000000.0

@@ -7,19 +7,15 @@ from dtlib.formulas.formula import formula
 
 
 @formula(
-    symbol=r"T_\text{out}",
-    unit="s",
-    source="load over bandwidth of the busiest boundary",
-    conditions="groups are rings or chains of consecutive ranks; all links of a boundary are used",
+    r"T_\text{out}",
+    "s",
+    "load over bandwidth of the busiest boundary",
+    "groups are rings or chains of consecutive ranks; all links of a boundary are used",
 )
 def boundary_time(traffic, members, container, uplink):
     """How long the traffic of an axis needs to leave its containers.
 
-    Equation: a container holds `container / members` groups, and one link of each leaves it.
-    Arguments: `traffic` bytes that each rank passes on; `members`, ranks of one group inside one
-    container; `container`, its ranks; `uplink` bytes/s that leave it, in one direction.
-    Returns seconds. Raises ZeroDivisionError for `members` or `uplink` = 0.
-    Source: what crosses a cut, over its bandwidth.
+    A container holds `container / members` groups, and one link of each leaves it.
 
     >>> boundary_time(traffic=1e9, members=1, container=8, uplink=400e9)
     0.02
@@ -30,17 +26,15 @@ def boundary_time(traffic, members, container, uplink):
 
 
 @formula(
-    symbol=r"\beta_\text{alg}",
-    unit="B/s",
-    source="Patarasuk & Yuan 2009",
-    conditions="a ring, with one port per rank and without latency",
+    r"\beta_\text{alg}",
+    "B/s",
+    "Patarasuk & Yuan 2009",
+    "a ring, with one port per rank and without latency",
 )
 def ring_algorithm_bandwidth(P, beta):
     """Bytes of the buffer over the time of a ring all-reduce: what a user of it experiences.
 
-    Equation: every rank sends 2(P - 1)/P of the buffer through its port.
-    Arguments: `P` ranks, `beta` bytes/s of a port in one direction. Returns bytes/s.
-    Raises ZeroDivisionError for `P` = 1. Source: Patarasuk & Yuan 2009.
+    Every rank sends 2(P - 1)/P of the buffer through its port.
 
     >>> round(ring_algorithm_bandwidth(P=8, beta=450e9) / 1e9)
     257
@@ -49,18 +43,15 @@ def ring_algorithm_bandwidth(P, beta):
 
 
 @formula(
-    symbol=r"v_\text{tensor}",
-    unit="B",
-    source="Shoeybi et al. 2019, with the ring of Patarasuk & Yuan 2009",
-    conditions="two all-reduces forward and two backward per layer, nothing recomputed",
+    r"v_\text{tensor}",
+    "B",
+    "Shoeybi et al. 2019, with the ring of Patarasuk & Yuan 2009",
+    "two all-reduces forward and two backward per layer, nothing recomputed",
 )
 def tensor_traffic_bytes(layers, p, tokens_per_rank, hidden, tp, element_bytes):
     """What a rank passes on in a step because several ranks share each of its layers.
 
-    Equation: four ring all-reduces of the activations for each of the rank's layers.
-    Arguments: `layers` of the model, `p` stages, `tokens_per_rank` of the group in a step,
-    `hidden` width, `tp` ranks, `element_bytes` of an activation. Returns bytes.
-    Raises ZeroDivisionError for `p` or `tp` = 0. Source: Shoeybi et al. 2019.
+    Four ring all-reduces of the activations for each of the rank's layers.
 
     >>> tensor_traffic_bytes(1, 1, tokens_per_rank=1000, hidden=1000, tp=2, element_bytes=2)
     8000000.0
@@ -69,17 +60,15 @@ def tensor_traffic_bytes(layers, p, tokens_per_rank, hidden, tp, element_bytes):
 
 
 @formula(
-    symbol=r"v_\text{pipeline}",
-    unit="B",
-    source="Narayanan et al. 2021",
-    conditions="a stage between two others; every tensor-parallel rank sends its own copy",
+    r"v_\text{pipeline}",
+    "B",
+    "Narayanan et al. 2021",
+    "a stage between two others; every tensor-parallel rank sends its own copy",
 )
 def pipeline_traffic_bytes(tokens_per_rank, hidden, element_bytes):
     """What a rank passes on in a step because the layers are cut into stages.
 
-    Equation: the activations of every token to the next stage, their gradients to the one before.
-    Arguments: `tokens_per_rank` of the pipeline in a step, `hidden` width, `element_bytes` of an
-    activation. Returns bytes. Raises nothing. Source: Narayanan et al. 2021.
+    The activations of every token to the next stage, their gradients to the one before.
 
     >>> pipeline_traffic_bytes(tokens_per_rank=1000, hidden=1000, element_bytes=2)
     4000000

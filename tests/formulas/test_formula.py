@@ -1,16 +1,20 @@
 """A formula refuses what it could not carry to a page, and says what to write instead."""
 
+import inspect
 import linecache
 import math
 import pickle
+import re
 
 import cloudpickle
+import numpy as np
 import pytest
 import sympy as sp
 
 from dtlib.formulas.formula import _REGISTRY
 from dtlib.formulas.poly import ceil, log2, maximum, where
 from dtlib.foundations import FormulaError, formula, formulas, message_time
+from dtlib.memory import model_state_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +118,29 @@ def test_a_card_names_every_symbol_with_its_unit():
     for text in ("$$\nT = ", r"$\alpha$ (s): latency", r"$\beta$ (B/s)", "**Unit:** s",
                  "**Source:** Hockney 1994", "**Holds when:** one message"):  # fmt: skip
         assert text in card
+
+
+def test_help_says_what_notation_and_decorator_know_before_the_example():
+    said = message_time.__doc__
+    own, example = message_time.__wrapped__.__doc__.split(">>>")
+    facts = said[said.index("Arguments:") : said.index(">>>")]
+    assert said.startswith(own.split("\n")[0]) and said.endswith(inspect.cleandoc(example))
+    for text in ("`beta` (B/s): bandwidth", "Unit: s.", "Source: Hockney 1994.", "Holds when: one"):
+        assert text in facts and text not in own
+    assert define("return 2 * n", "n", unit="B").__doc__.startswith(
+        "Arguments:\n    `n` (B): bytes"
+    )
+
+
+@pytest.mark.parametrize("stage", [-1, 4, 1.5])
+def test_a_number_that_its_symbol_never_takes_is_refused(stage):
+    says = f"model_state_bytes: stage is {stage}, but must be a whole number from 0 to 3"
+    with pytest.raises(ValueError, match=re.escape(says)):
+        model_state_bytes(7e9, stage, dp=8)
+    with pytest.raises(ValueError, match="message_time: n is -1, but must be a number of at least"):
+        message_time(-1, alpha=1e-6, beta=1e9)
+    assert model_state_bytes(7e9, 3, 8) == 14e9  # the last that there is
+    assert np.isnan(message_time(np.nan, 1e-6, 1e9)) and message_time(sp.Symbol("n"), 0, 1) != 0
 
 
 def test_a_formula_can_call_another_and_prints_its_symbol():

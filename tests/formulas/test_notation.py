@@ -20,6 +20,8 @@ def test_every_symbol_is_complete():
         assert symbol.name == name and name.isidentifier()
         assert symbol.unit in BASE_UNITS
         assert symbol.sample and all(value > 0 for value in symbol.sample)
+        for value in symbol.sample:
+            symbol.check("the sample", value)
         assert symbol.sympy().is_positive and str(symbol.sympy()) == name
 
 

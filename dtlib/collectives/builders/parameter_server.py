@@ -66,18 +66,11 @@ def all_reduce_of_workers(P: int) -> Primitive:
     return Primitive("all-reduce of the workers", workers, workers)
 
 
-@formula(
-    symbol=r"V_\text{PS}",
-    unit="B",
-    source="Li, Andersen, Park et al. 2014",
-    conditions="servers of their own",
-)
+@formula(r"V_\text{PS}", "B", "Li, Andersen, Park et al. 2014", "servers of their own")
 def dedicated_parameter_server_received_bytes(n, P, shards):
     """Bytes that a server of its own receives, and sends.
 
-    Equation: its part, from each of `P` workers.
-    Arguments: `n` bytes per worker, `P` workers, `shards`. Returns bytes. Raises ZeroDivisionError
-    for no shards. Source: Li, Andersen, Park et al. 2014.
+    Its part, from each of `P` workers.
 
     >>> dedicated_parameter_server_received_bytes(n=1000, P=8, shards=4)
     2000.0
@@ -85,19 +78,11 @@ def dedicated_parameter_server_received_bytes(n, P, shards):
     return P * n / shards
 
 
-@formula(
-    symbol=r"T_\text{PS}",
-    unit="s",
-    source="Li, Andersen, Park et al. 2014",
-    conditions=FEWER_SHARDS,
-)
+@formula(r"T_\text{PS}", "s", "Li, Andersen, Park et al. 2014", FEWER_SHARDS)
 def dedicated_parameter_server_time(n, P, shards, alpha, beta):
     """Time of an all-reduce by servers of their own.
 
-    Equation: a server's port takes one part from each of `P` workers, then hands one to each.
-    Arguments: `n` bytes per worker, `P` workers, `shards`, `alpha` seconds, `beta` bytes/s per
-    direction. Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Li, Andersen, Park et al. 2014.
+    A server's port takes one part from each of `P` workers, then hands one to each.
 
     >>> round(dedicated_parameter_server_time(7e8, P=256, shards=16, alpha=0, beta=200e9), 3)
     0.112
@@ -105,19 +90,11 @@ def dedicated_parameter_server_time(n, P, shards, alpha, beta):
     return 2 * P * (alpha + n / (shards * beta))
 
 
-@formula(
-    symbol=r"T_\text{PS coloc}",
-    unit="s",
-    source="Li, Andersen, Park et al. 2014",
-    conditions=FEWER_SHARDS,
-)
+@formula(r"T_\text{PS coloc}", "s", "Li, Andersen, Park et al. 2014", FEWER_SHARDS)
 def parameter_server_all_reduce_time(n, P, shards, alpha, beta):
     """Time of an all-reduce by servers that are workers as well.
 
-    Equation: a server's port takes one part from each other rank, then hands one to each.
-    Arguments: `n` bytes per rank, `P` ranks, `shards`, `alpha` seconds, `beta` bytes/s per
-    direction. Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Li, Andersen, Park et al. 2014.
+    A server's port takes one part from each other rank, then hands one to each.
 
     >>> round(parameter_server_all_reduce_time(1e9, P=8, shards=8, alpha=5e-6, beta=50e9), 6)
     0.03507
@@ -126,17 +103,15 @@ def parameter_server_all_reduce_time(n, P, shards, alpha, beta):
 
 
 @formula(
-    symbol=r"\frac{T_\text{PS}}{T_\text{ring}}",
-    unit="",
-    source="Li, Andersen, Park et al. 2014",
-    conditions=f"bytes only, servers of their own; {FEWER_SHARDS}",
+    r"\frac{T_\text{PS}}{T_\text{ring}}",
+    "",
+    "Li, Andersen, Park et al. 2014",
+    f"bytes only, servers of their own; {FEWER_SHARDS}",
 )
 def parameter_server_over_ring_ratio(P, shards):
     """How many times as long as a ring a parameter server takes, where latency does not count.
 
-    Equation: 2 P n / shards through a server's port, 2 (P - 1) n / P through each of a ring's.
-    Arguments: `P` workers, `shards`. Returns a ratio. Raises ZeroDivisionError for `P` = 1.
-    Source: Patarasuk & Yuan 2009 for the ring.
+    2 P n / shards through a server's port, 2 (P - 1) n / P through each of a ring's.
 
     >>> round(parameter_server_over_ring_ratio(P=256, shards=16), 2)
     16.06

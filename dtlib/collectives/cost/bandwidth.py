@@ -14,19 +14,12 @@ from dtlib.formulas.poly import ceil, log2
 NCCL_TESTS = "NCCL tests, doc/PERFORMANCE.md"
 
 
-@formula(
-    symbol=r"B_\text{alg}",
-    unit="B/s",
-    source=NCCL_TESTS,
-    conditions="n is the whole buffer, of all parts together",
-)
+@formula(r"B_\text{alg}", "B/s", NCCL_TESTS, "n is the whole buffer, of all parts together")
 def algorithm_bandwidth(n, time):
     """Bytes over seconds: what a call seems to reach.
 
-    Equation: the buffer of one rank, over the time. For an all-gather the buffer is what is there
-    in the end, for a reduce-scatter what was there at first.
-    Arguments: `n` bytes, `time` in seconds. Returns bytes/s. Raises ZeroDivisionError for no time.
-    Source: NCCL tests, doc/PERFORMANCE.md.
+    The buffer of one rank, over the time. For an all-gather the buffer is what is there in the end,
+    for a reduce-scatter what was there at first.
 
     >>> algorithm_bandwidth(n=10**9, time=0.01)
     100000000000.0
@@ -35,17 +28,12 @@ def algorithm_bandwidth(n, time):
 
 
 @formula(
-    symbol=r"f_\text{AR}",
-    unit="",
-    source=NCCL_TESTS,
-    conditions="all-reduce by messages between ranks, no adding in the network",
+    r"f_\text{AR}", "", NCCL_TESTS, "all-reduce by messages between ranks, no adding in the network"
 )
 def all_reduce_bus_factor(P):
     """What a port carries in an all-reduce at least, over the buffer.
 
-    Equation: 2 (P - 1) messages for each element, shared by P ranks.
-    Arguments: `P` ranks. Returns a ratio. Raises ZeroDivisionError for `P` = 0.
-    Source: NCCL tests, doc/PERFORMANCE.md.
+    2 (P - 1) messages for each element, shared by P ranks.
 
     >>> all_reduce_bus_factor(8)
     1.75
@@ -54,17 +42,12 @@ def all_reduce_bus_factor(P):
 
 
 @formula(
-    symbol=r"f_\text{AG}",
-    unit="",
-    source=NCCL_TESTS,
-    conditions="all-gather, reduce-scatter, all-to-all, scatter and gather",
+    r"f_\text{AG}", "", NCCL_TESTS, "all-gather, reduce-scatter, all-to-all, scatter and gather"
 )
 def all_gather_bus_factor(P):
     """What a port carries in an all-gather, a reduce-scatter, ... at least, over the buffer.
 
-    Equation: every part but the rank's own.
-    Arguments: `P` ranks. Returns a ratio. Raises ZeroDivisionError for `P` = 0.
-    Source: NCCL tests, doc/PERFORMANCE.md.
+    Every part but the rank's own.
 
     >>> all_gather_bus_factor(8)
     0.875

@@ -35,17 +35,16 @@ def _one_message_later(heard: tuple[frozenset, ...]):
 
 
 @formula(
-    symbol=r"M_\text{min}",
-    unit="",
-    source="Harary & Schwenk 1974",
-    conditions="messages that carry one element, or partial sums of it; no adding in the network",
+    r"M_\text{min}",
+    "",
+    "Harary & Schwenk 1974",
+    "messages that carry one element, or partial sums of it; no adding in the network",
 )
 def all_reduce_lower_bound_messages(P):
     """The fewest messages of any all-reduce of one element, over all ranks together.
 
-    Equation: until some rank has heard from everyone, each of the other P - 1 must have sent; at
-    that moment each of these P - 1 still lacks something, and must yet receive.
-    Arguments: `P` ranks. Returns a count. Raises nothing. Source: Harary & Schwenk 1974.
+    Until some rank has heard from everyone, each of the other P - 1 must have sent; at that moment
+    each of these P - 1 still lacks something, and must yet receive.
 
     >>> all_reduce_lower_bound_messages(P=4)
     6
@@ -53,18 +52,11 @@ def all_reduce_lower_bound_messages(P):
     return 2 * (P - 1)
 
 
-@formula(
-    symbol=r"V_\text{min}",
-    unit="B",
-    source="Patarasuk & Yuan 2009",
-    conditions="no compression, no adding in the network",
-)
+@formula(r"V_\text{min}", "B", "Patarasuk & Yuan 2009", "no compression, no adding in the network")
 def all_reduce_lower_bound_bytes(n, P):
     """The fewest bytes that the busiest rank of any all-reduce sends.
 
-    Equation: 2(P - 1) messages for each element, shared evenly by P ranks.
-    Arguments: `n` bytes per rank, `P` ranks. Returns bytes. Raises nothing for `P` of at least 1.
-    Source: Patarasuk & Yuan 2009.
+    2(P - 1) messages for each element, shared evenly by P ranks.
 
     >>> all_reduce_lower_bound_bytes(n=1000, P=4)
     1500.0
@@ -73,19 +65,16 @@ def all_reduce_lower_bound_bytes(n, P):
 
 
 @formula(
-    symbol=r"T_\text{min}",
-    unit="s",
-    source="Chan, Heimlich, Purkayastha & van de Geijn 2007",
-    conditions="one-port alpha-beta model; no compression, no adding in the network",
+    r"T_\text{min}",
+    "s",
+    "Chan, Heimlich, Purkayastha & van de Geijn 2007",
+    "one-port alpha-beta model; no compression, no adding in the network",
 )
 def all_reduce_lower_bound_time(n, P, alpha, beta):
     """A time that no all-reduce undercuts; that one reaches both terms at once is not claimed.
 
-    Equation: a message at most doubles what a rank has heard of, hence ceil(log2 P) latencies, and
-    the busiest rank sends at least `all_reduce_lower_bound_bytes`.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per direction.
-    Returns seconds. Raises nothing for `P` of at least 1.
-    Source: Chan, Heimlich, Purkayastha & van de Geijn 2007.
+    A message at most doubles what a rank has heard of, hence ceil(log2 P) latencies, and the
+    busiest rank sends at least `all_reduce_lower_bound_bytes`.
 
     >>> round(all_reduce_lower_bound_time(n=10**9, P=8, alpha=5e-6, beta=50e9), 6)
     0.035015

@@ -10,21 +10,13 @@ from dtlib.formulas.poly import maximum
 CONDITIONS = "one NIC for each rank, rounds in step, adding is free; at least two nodes"
 
 
-@formula(
-    symbol=r"T_\text{h}",
-    unit="s",
-    source="Patarasuk & Yuan 2009, one ring inside another",
-    conditions=CONDITIONS,
-)
+@formula(r"T_\text{h}", "s", "Patarasuk & Yuan 2009, one ring inside another", CONDITIONS)
 def hierarchical_all_reduce_time(n, nodes, ranks_per_node, alpha_in, beta_in, alpha, beta):
     """Time of a hierarchical all-reduce: rings inside every node, and rings across nodes.
 
-    Equation: a ring reduce-scatter and a ring all-gather of the whole buffer in the node, and in
-    between a ring all-reduce of each rank's share with its counterparts in other nodes.
-    Arguments: `n` bytes per rank; `nodes`; `ranks_per_node`; `alpha_in` seconds and `beta_in`
-    bytes/s inside a node; `alpha` seconds and `beta` bytes/s of a NIC, per direction.
-    Returns seconds. Raises ZeroDivisionError for a bandwidth of 0.
-    Source: Patarasuk & Yuan 2009 for the rings.
+    A ring reduce-scatter and a ring all-gather of the whole buffer in the node, and in between a
+    ring all-reduce of each rank's share with its counterparts in other nodes. `alpha` and `beta`
+    are those of one NIC.
 
     >>> round(hierarchical_all_reduce_time(10**10, 8, 8, 1e-6, 450e9, 5e-6, 50e9), 6)
     0.082723
@@ -34,20 +26,12 @@ def hierarchical_all_reduce_time(n, nodes, ranks_per_node, alpha_in, beta_in, al
     ) * (alpha + n / (nodes * ranks_per_node * beta))
 
 
-@formula(
-    symbol=r"T_\text{rails}",
-    unit="s",
-    source="Patarasuk & Yuan 2009, one ring for each rail",
-    conditions=CONDITIONS,
-)
+@formula(r"T_\text{rails}", "s", "Patarasuk & Yuan 2009, one ring for each rail", CONDITIONS)
 def multi_rail_ring_all_reduce_time(n, nodes, ranks_per_node, alpha_in, beta_in, alpha, beta):
     """Time of as many rings as a node has ranks, each on its share, each with its own network port.
 
-    Equation: the rounds of one ring over all ranks; in each, a NIC has one message, and a rank has
-    one for every other rank's ring to pass on inside the node.
-    Arguments: as for `hierarchical_all_reduce_time`.
-    Returns seconds. Raises ZeroDivisionError for a bandwidth of 0.
-    Source: Patarasuk & Yuan 2009 for one ring.
+    The rounds of one ring over all ranks; in each, a NIC has one message, and a rank has one for
+    every other rank's ring to pass on inside the node. `alpha` and `beta` are those of one NIC.
 
     >>> round(multi_rail_ring_all_reduce_time(10**10, 8, 8, 1e-6, 450e9, 5e-6, 50e9), 6)
     0.049849

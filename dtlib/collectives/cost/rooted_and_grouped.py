@@ -13,19 +13,11 @@ CHAN = "Chan, Heimlich, Purkayastha & van de Geijn 2007"
 TWO_LINKS = "a link to either neighbour, usable at once, in both directions; rounds in step"
 
 
-@formula(
-    symbol=r"T_\text{flat scatter}",
-    unit="s",
-    source="Hockney 1994",
-    conditions=ONE_PORT,
-)
+@formula(r"T_\text{flat scatter}", "s", "Hockney 1994", ONE_PORT)
 def flat_scatter_time(n, P, alpha, beta):
     """Time of a flat scatter, and of a flat gather.
 
-    Equation: rank 0's port passes P - 1 parts, one by one.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per direction.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Hockney 1994.
+    Rank 0's port passes P - 1 parts, one by one.
 
     >>> round(flat_scatter_time(n=10**9, P=8, alpha=5e-6, beta=50e9), 6)
     0.017535
@@ -33,19 +25,11 @@ def flat_scatter_time(n, P, alpha, beta):
     return (P - 1) * (alpha + n / (P * beta))
 
 
-@formula(
-    symbol=r"T_\text{tree scatter}",
-    unit="s",
-    source=CHAN,
-    conditions=ONE_PORT,
-)
+@formula(r"T_\text{tree scatter}", "s", CHAN, ONE_PORT)
 def tree_scatter_time(n, P, alpha, beta):
     """Time of a tree scatter, and of a tree gather.
 
-    Equation: one round for each level of the tree; rank 0's port carries all parts but its own.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per direction.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Chan, Heimlich, Purkayastha & van de Geijn 2007.
+    One round for each level of the tree; rank 0's port carries all parts but its own.
 
     >>> round(tree_scatter_time(n=10**9, P=8, alpha=5e-6, beta=50e9), 6)
     0.017515
@@ -53,20 +37,11 @@ def tree_scatter_time(n, P, alpha, beta):
     return ceil(log2(P)) * alpha + (P - 1) / P * n / beta
 
 
-@formula(
-    symbol=r"T_\text{chain bcast}",
-    unit="s",
-    source=CHAN,
-    conditions=f"{ONE_PORT}; P is at least 2",
-)
+@formula(r"T_\text{chain bcast}", "s", CHAN, f"{ONE_PORT}; P is at least 2")
 def chain_broadcast_time(n, P, S, alpha, beta):
     """Time of a chain broadcast, and of a chain reduction.
 
-    Equation: the first of `S` segments needs P - 1 rounds to the last rank, each other one more.
-    Arguments: `n` bytes per rank, `P` ranks, `S` segments, `alpha` seconds, `beta` bytes/s per
-    direction.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Chan, Heimlich, Purkayastha & van de Geijn 2007.
+    The first of `S` segments needs P - 1 rounds to the last rank, each other one more.
 
     >>> round(chain_broadcast_time(n=10**9, P=8, S=100, alpha=5e-6, beta=50e9), 6)
     0.02173
@@ -74,19 +49,12 @@ def chain_broadcast_time(n, P, S, alpha, beta):
     return (P + S - 2) * (alpha + n / (S * beta))
 
 
-@formula(
-    symbol=r"S_\text{chain}",
-    unit="",
-    source=CHAN,
-    conditions=f"{ONE_PORT}; P is at least 2",
-)
+@formula(r"S_\text{chain}", "", CHAN, f"{ONE_PORT}; P is at least 2")
 def chain_best_segments(n, P, alpha, beta):
     """How many segments make a chain fastest.
 
-    Equation: where more rounds begin to cost more than shorter rounds save; at least 1.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per direction.
-    Returns a count, seldom a whole one. Raises ZeroDivisionError when `alpha` or `beta` is 0.
-    Source: Chan, Heimlich, Purkayastha & van de Geijn 2007.
+    Where more rounds begin to cost more than shorter rounds save; at least 1. Seldom a whole
+    number.
 
     >>> round(chain_best_segments(n=10**9, P=8, alpha=5e-6, beta=50e9))
     155
@@ -94,20 +62,11 @@ def chain_best_segments(n, P, alpha, beta):
     return maximum(1, sqrt((P - 2) * n / (alpha * beta)))
 
 
-@formula(
-    symbol=r"T_\text{chain AR}",
-    unit="s",
-    source=CHAN,
-    conditions=f"{ONE_PORT}; P is at least 2",
-)
+@formula(r"T_\text{chain AR}", "s", CHAN, f"{ONE_PORT}; P is at least 2")
 def chain_all_reduce_time(n, P, S, alpha, beta):
     """Time of a chain all-reduce.
 
-    Equation: a chain reduction, then a chain broadcast.
-    Arguments: `n` bytes per rank, `P` ranks, `S` segments, `alpha` seconds, `beta` bytes/s per
-    direction.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Chan, Heimlich, Purkayastha & van de Geijn 2007.
+    A chain reduction, then a chain broadcast.
 
     >>> round(chain_all_reduce_time(n=10**9, P=8, S=100, alpha=5e-6, beta=50e9), 6)
     0.04346
@@ -115,19 +74,11 @@ def chain_all_reduce_time(n, P, S, alpha, beta):
     return 2 * chain_broadcast_time(n, P, S, alpha, beta)
 
 
-@formula(
-    symbol=r"T_\text{sc+AG}",
-    unit="s",
-    source=CHAN,
-    conditions=f"{ONE_PORT}; P is at least 2",
-)
+@formula(r"T_\text{sc+AG}", "s", CHAN, f"{ONE_PORT}; P is at least 2")
 def scatter_all_gather_broadcast_time(n, P, alpha, beta):
     """Time of a broadcast that scatters first.
 
-    Equation: a tree scatter, then a ring all-gather.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per direction.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Chan, Heimlich, Purkayastha & van de Geijn 2007.
+    A tree scatter, then a ring all-gather.
 
     >>> round(scatter_all_gather_broadcast_time(n=10**9, P=8, alpha=5e-6, beta=50e9), 6)
     0.03505
@@ -135,20 +86,12 @@ def scatter_all_gather_broadcast_time(n, P, alpha, beta):
     return (ceil(log2(P)) + P - 1) * alpha + 2 * (P - 1) / P * n / beta
 
 
-@formula(
-    symbol=r"T_\text{folded}",
-    unit="s",
-    source="Rabenseifner 2004",
-    conditions=ONE_PORT,
-)
+@formula(r"T_\text{folded}", "s", "Rabenseifner 2004", ONE_PORT)
 def folded_halving_doubling_all_reduce_time(n, P, alpha, beta):
     """Time of a halving-doubling all-reduce, folded where P is no power of two.
 
-    Equation: 2 ceil(log2 P) rounds; with the largest power of two Q up to P, the bytes of a ring of
-    Q ranks, and where P is not Q, 2 n more to fold and unfold.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per direction.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Rabenseifner 2004.
+    2 ceil(log2 P) rounds; with the largest power of two Q up to P, the bytes of a ring of Q ranks,
+    and where P is not Q, 2 n more to fold and unfold.
 
     >>> round(folded_halving_doubling_all_reduce_time(n=10**9, P=6, alpha=5e-6, beta=50e9), 6)
     0.07003
@@ -160,19 +103,11 @@ def folded_halving_doubling_all_reduce_time(n, P, alpha, beta):
     )
 
 
-@formula(
-    symbol=r"T_\text{two ways}",
-    unit="s",
-    source="Patarasuk & Yuan 2009",
-    conditions=ONE_PORT,
-)
+@formula(r"T_\text{two ways}", "s", "Patarasuk & Yuan 2009", ONE_PORT)
 def two_way_ring_all_reduce_time(n, P, alpha, beta):
     """Time of a two-way ring all-reduce on ranks with one port.
 
-    Equation: as many rounds as a ring, each with two messages of half a chunk.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per direction.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Patarasuk & Yuan 2009.
+    As many rounds as a ring, each with two messages of half a chunk.
 
     >>> round(two_way_ring_all_reduce_time(n=10**9, P=8, alpha=5e-6, beta=50e9), 6)
     0.03514
@@ -180,19 +115,12 @@ def two_way_ring_all_reduce_time(n, P, alpha, beta):
     return 2 * (P - 1) * (2 * alpha + n / (P * beta))
 
 
-@formula(
-    symbol=r"T_\text{two links}",
-    unit="s",
-    source="Patarasuk & Yuan 2009",
-    conditions=TWO_LINKS,
-)
+@formula(r"T_\text{two links}", "s", "Patarasuk & Yuan 2009", TWO_LINKS)
 def two_link_ring_all_reduce_time(n, P, alpha, beta):
     """Time of a two-way ring all-reduce on ranks with a link to either neighbour.
 
-    Equation: as many rounds as a ring, each with half a chunk on every link.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per link, one way.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Patarasuk & Yuan 2009.
+    As many rounds as a ring, each with half a chunk on every link. `beta` is that of one link, one
+    way.
 
     >>> round(two_link_ring_all_reduce_time(n=10**9, P=8, alpha=5e-6, beta=50e9), 6)
     0.01757
@@ -200,19 +128,11 @@ def two_link_ring_all_reduce_time(n, P, alpha, beta):
     return 2 * (P - 1) * (alpha + n / (2 * P * beta))
 
 
-@formula(
-    symbol=r"T_\text{half ring}",
-    unit="s",
-    source="Patarasuk & Yuan 2009",
-    conditions=TWO_LINKS,
-)
+@formula(r"T_\text{half ring}", "s", "Patarasuk & Yuan 2009", TWO_LINKS)
 def half_ring_all_reduce_time(n, P, alpha, beta):
     """Time of a half-ring all-reduce on ranks with a link to either neighbour.
 
-    Equation: 2 floor(P / 2) rounds, each with a chunk on every link.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per link, one way.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Patarasuk & Yuan 2009.
+    2 floor(P / 2) rounds, each with a chunk on every link. `beta` is that of one link, one way.
 
     >>> round(half_ring_all_reduce_time(n=10**9, P=8, alpha=5e-6, beta=50e9), 6)
     0.02004
@@ -221,18 +141,15 @@ def half_ring_all_reduce_time(n, P, alpha, beta):
 
 
 @formula(
-    symbol=r"T_\text{Bruck}",
-    unit="s",
-    source="Bruck, Ho, Kipnis, Upfal & Weathersby 1997",
-    conditions=f"{POWER_OF_TWO}; blocks for one rank travel as one message, copying them is free",
+    r"T_\text{Bruck}",
+    "s",
+    "Bruck, Ho, Kipnis, Upfal & Weathersby 1997",
+    f"{POWER_OF_TWO}; blocks for one rank travel as one message, copying them is free",
 )
 def bruck_all_to_all_time(n, P, alpha, beta):
     """Time of Bruck's all-to-all.
 
-    Equation: log2 P rounds, each with half of the blocks.
-    Arguments: `n` bytes per rank, `P` ranks, `alpha` seconds, `beta` bytes/s per direction.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Bruck, Ho, Kipnis, Upfal & Weathersby 1997.
+    log2 P rounds, each with half of the blocks.
 
     >>> round(bruck_all_to_all_time(n=10**9, P=8, alpha=5e-6, beta=50e9), 6)
     0.030015

@@ -8,18 +8,11 @@ from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import ceil, log2
 
 
-@formula(
-    symbol=r"V_\text{ring}",
-    unit="B",
-    source="Patarasuk & Yuan 2009",
-    conditions="the buffer divides into P equal chunks",
-)
+@formula(r"V_\text{ring}", "B", "Patarasuk & Yuan 2009", "the buffer divides into P equal chunks")
 def ring_all_reduce_sent_bytes(n, P):
     """Bytes that each rank sends, and receives, in a ring or a halving-doubling all-reduce.
 
-    Equation: P - 1 of P chunks to reduce-scatter, and as many to all-gather.
-    Arguments: `n` bytes per rank, `P` ranks. Returns bytes. Raises nothing for `P` of at least 1.
-    Source: Patarasuk & Yuan 2009.
+    P - 1 of P chunks to reduce-scatter, and as many to all-gather.
 
     >>> ring_all_reduce_sent_bytes(n=1000, P=8)
     1750.0
@@ -28,17 +21,15 @@ def ring_all_reduce_sent_bytes(n, P):
 
 
 @formula(
-    symbol=r"V_\text{tree}",
-    unit="B",
-    source="Thakur, Rabenseifner & Gropp 2005",
-    conditions="the rank that sends most is the root, which broadcasts",
+    r"V_\text{tree}",
+    "B",
+    "Thakur, Rabenseifner & Gropp 2005",
+    "the rank that sends most is the root, which broadcasts",
 )
 def tree_all_reduce_sent_bytes(n, P):
     """Bytes that the busiest rank sends in a tree all-reduce.
 
-    Equation: the root hands the whole buffer to one rank for each level of the tree.
-    Arguments: `n` bytes per rank, `P` ranks. Returns bytes. Raises nothing for `P` of at least 1.
-    Source: Thakur, Rabenseifner & Gropp 2005.
+    The root hands the whole buffer to one rank for each level of the tree.
 
     >>> tree_all_reduce_sent_bytes(n=1000, P=8)
     3000
@@ -46,17 +37,11 @@ def tree_all_reduce_sent_bytes(n, P):
     return ceil(log2(P)) * n
 
 
-@formula(
-    symbol=r"R_\text{ring}",
-    unit="",
-    source="Patarasuk & Yuan 2009",
-    conditions="one ring in one direction",
-)
+@formula(r"R_\text{ring}", "", "Patarasuk & Yuan 2009", "one ring in one direction")
 def ring_all_reduce_rounds(P):
     """Rounds of a ring all-reduce.
 
-    Equation: P - 1 to reduce-scatter, P - 1 to all-gather.
-    Arguments: `P` ranks. Returns a count. Raises nothing. Source: Patarasuk & Yuan 2009.
+    P - 1 to reduce-scatter, P - 1 to all-gather.
 
     >>> ring_all_reduce_rounds(P=8)
     14
@@ -65,17 +50,15 @@ def ring_all_reduce_rounds(P):
 
 
 @formula(
-    symbol=r"R_\text{tree}",
-    unit="",
-    source="Thakur, Rabenseifner & Gropp 2005",
-    conditions="binomial trees; halving-doubling takes as many when P is a power of two",
+    r"R_\text{tree}",
+    "",
+    "Thakur, Rabenseifner & Gropp 2005",
+    "binomial trees; halving-doubling takes as many when P is a power of two",
 )
 def tree_all_reduce_rounds(P):
     """Rounds of a tree all-reduce.
 
-    Equation: one round for each level of the tree upwards, and one downwards.
-    Arguments: `P` ranks. Returns a count. Raises nothing for `P` of at least 1.
-    Source: Thakur, Rabenseifner & Gropp 2005.
+    One round for each level of the tree upwards, and one downwards.
 
     >>> tree_all_reduce_rounds(P=8)
     6
@@ -83,17 +66,11 @@ def tree_all_reduce_rounds(P):
     return 2 * ceil(log2(P))
 
 
-@formula(
-    symbol=r"M_\text{ring}",
-    unit="",
-    source="Patarasuk & Yuan 2009",
-    conditions="one message for each chunk and hop",
-)
+@formula(r"M_\text{ring}", "", "Patarasuk & Yuan 2009", "one message for each chunk and hop")
 def ring_all_reduce_messages(P):
     """Messages of a ring all-reduce, over all ranks.
 
-    Equation: every rank sends one in every round.
-    Arguments: `P` ranks. Returns a count. Raises nothing. Source: Patarasuk & Yuan 2009.
+    Every rank sends one in every round.
 
     >>> ring_all_reduce_messages(P=8)
     112
@@ -102,17 +79,15 @@ def ring_all_reduce_messages(P):
 
 
 @formula(
-    symbol=r"M_\text{tree}",
-    unit="",
-    source="Thakur, Rabenseifner & Gropp 2005",
-    conditions="any tree, flat or binomial, with the whole buffer in a message",
+    r"M_\text{tree}",
+    "",
+    "Thakur, Rabenseifner & Gropp 2005",
+    "any tree, flat or binomial, with the whole buffer in a message",
 )
 def tree_all_reduce_messages(P):
     """Messages of a tree or a flat all-reduce, over all ranks.
 
-    Equation: every rank but the root hears once and is heard once.
-    Arguments: `P` ranks. Returns a count. Raises nothing.
-    Source: Thakur, Rabenseifner & Gropp 2005.
+    Every rank but the root hears once and is heard once.
 
     >>> tree_all_reduce_messages(P=8)
     14

@@ -42,19 +42,16 @@ IN_PIECES = "one node whose links do not contend; the number of pieces is the be
 
 
 @formula(
-    symbol=r"T_\text{pieces}",
-    unit="s",
-    source="Hockney 1994, with the best number of pieces",
-    conditions="each piece costs the same handover; the receiver starts after the first piece",
+    r"T_\text{pieces}",
+    "s",
+    "Hockney 1994, with the best number of pieces",
+    "each piece costs the same handover; the receiver starts after the first piece",
 )
 def streamed_time(n, beta, handover):
     """The time to move bytes in pieces when the next station begins as soon as it has a piece.
 
-    Equation: k pieces take k handovers and pass k + 1 times through a station, which makes
-    k handovers + (1 + 1/k) n/beta; that is least when k squared is n/beta over the handover.
-    Arguments: `n` bytes, `beta` bytes/s, `handover` seconds for each piece. Returns seconds.
-    Raises ZeroDivisionError for `beta` = 0.
-    Source: the best number of pieces of a pipeline of two stations.
+    k pieces take k handovers and pass k + 1 times through a station, which makes k handovers + (1 +
+    1/k) n/beta; that is least when k squared is n/beta over the handover.
 
     >>> f"{streamed_time(n=16e6, beta=250e9, handover=7e-6) * 1e6:.1f} us"
     '106.3 us'
@@ -62,19 +59,11 @@ def streamed_time(n, beta, handover):
     return n / beta + 2 * sqrt(handover * n / beta)
 
 
-@formula(
-    symbol=r"T_\text{AR}^\text{stream}",
-    unit="s",
-    source="Patarasuk & Yuan 2009, in pieces",
-    conditions=IN_PIECES,
-)
+@formula(r"T_\text{AR}^\text{stream}", "s", "Patarasuk & Yuan 2009, in pieces", IN_PIECES)
 def streamed_all_reduce_time(n, P, launch, alpha, beta, handover, own_beta):
     """The time of a ring all-reduce of a library that cuts its messages into pieces.
 
-    Equation: a start, 2(P - 1) latencies, the bytes of a ring, streamed, and the own share.
-    Arguments: `n` bytes per rank, `P` ranks, `launch` seconds, `alpha` seconds of a step, `beta`
-    bytes/s per direction, `handover` seconds, `own_beta` bytes/s within the GPU. Returns seconds.
-    Raises ZeroDivisionError for a rate of 0. Source: Patarasuk & Yuan 2009.
+    A start, 2(P - 1) latencies, the bytes of a ring, streamed, and the own share.
 
     >>> time = streamed_all_reduce_time(2**29, 8, 8e-6, 0.9e-6, 248e9, 7e-6, 780e9)
     >>> f"{time * 1e3:.2f} ms"
@@ -88,17 +77,11 @@ def streamed_all_reduce_time(n, P, launch, alpha, beta, handover, own_beta):
     )
 
 
-@formula(
-    symbol=r"T_\text{AG}^\text{stream}",
-    unit="s",
-    source="Patarasuk & Yuan 2009, in pieces",
-    conditions=IN_PIECES,
-)
+@formula(r"T_\text{AG}^\text{stream}", "s", "Patarasuk & Yuan 2009, in pieces", IN_PIECES)
 def streamed_all_gather_time(n, P, launch, alpha, beta, handover, own_beta):
     """The time of a ring all-gather of `n` bytes in all, and of a reduce-scatter of `n` a rank.
 
-    Equation: half the steps and half the bytes of `streamed_all_reduce_time`.
-    Arguments, errors and source: as there. Returns seconds.
+    Half the steps and half the bytes of `streamed_all_reduce_time`.
 
     >>> time = streamed_all_gather_time(2**29, 8, 8e-6, 0.9e-6, 248e9, 7e-6, 780e9)
     >>> f"{time * 1e3:.2f} ms"
@@ -113,19 +96,16 @@ def streamed_all_gather_time(n, P, launch, alpha, beta, handover, own_beta):
 
 
 @formula(
-    symbol=r"T_\text{A2A}^\text{stream}",
-    unit="s",
-    source="count",
-    conditions=IN_PIECES + "; every rank reaches every other directly",
+    r"T_\text{A2A}^\text{stream}",
+    "s",
+    "count",
+    IN_PIECES + "; every rank reaches every other directly",
 )
 def streamed_all_to_all_time(n, P, launch, exchange, beta, handover, own_beta):
     """The time of an all-to-all that hands all its messages to the switch at once.
 
-    Equation: a start, the setting up of the sends, P - 1 of P shares, streamed, and the own share.
-    No latency is paid P - 1 times: nobody waits for a message to pass it on.
-    Arguments: `n` bytes that a rank holds for all, `exchange` seconds, and as for
-    `streamed_all_reduce_time`. Returns seconds. Raises ZeroDivisionError for a rate of 0.
-    Source: count.
+    A start, the setting up of the sends, P - 1 of P shares, streamed, and the own share. No latency
+    is paid P - 1 times: nobody waits for a message to pass it on.
 
     >>> time = streamed_all_to_all_time(2**29, 8, 8e-6, 4e-6, 248e9, 7e-6, 780e9)
     >>> f"{time * 1e3:.2f} ms"
@@ -135,20 +115,17 @@ def streamed_all_to_all_time(n, P, launch, exchange, beta, handover, own_beta):
 
 
 @formula(
-    symbol=r"T_\text{AR}^\text{switch}",
-    unit="s",
-    source="count",
-    conditions="the switch reads, adds and copies; each rank asks it for the sum of one share",
+    r"T_\text{AR}^\text{switch}",
+    "s",
+    "count",
+    "the switch reads, adds and copies; each rank asks it for the sum of one share",
 )
 def switch_all_reduce_time(n, P, launch, switch_setup, beta):
     """The time of an all-reduce whose adding is done by the switch.
 
-    Equation: a rank's port sends its n bytes once, as each rank asks for the sum of its own n/P,
-    and then the n/P of the finished sum that it asked for. So (P + 1)/P of n, where a ring sends
-    2(P - 1)/P of n, and ever less a rank as ranks join.
-    Arguments: `n` bytes per rank, `P` ranks, `launch` and `switch_setup` seconds, `beta` bytes/s
-    per direction with the switch. Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: count.
+    A rank's port sends its n bytes once, as each rank asks for the sum of its own n/P, and then the
+    n/P of the finished sum that it asked for. So (P + 1)/P of n, where a ring sends 2(P - 1)/P of
+    n, and ever less a rank as ranks join.
 
     >>> f"{switch_all_reduce_time(2**29, 8, 4e-6, 70e-6, 300e9) * 1e3:.2f} ms"
     '2.09 ms'

@@ -29,18 +29,15 @@ __all__ = [
 
 
 @formula(
-    symbol=r"T_\text{GPU}",
-    unit="s",
-    source="the definition of the MFU, Chowdhery et al. 2023",
-    conditions="the MFU is that of the whole run, its interruptions included",
+    r"T_\text{GPU}",
+    "s",
+    "the definition of the MFU, Chowdhery et al. 2023",
+    "the MFU is that of the whole run, its interruptions included",
 )
 def gpu_time(flops, peak, mfu):
     """The GPU-hours of a run, all GPUs together: the number of GPUs does not occur.
 
-    Equation: the work over the rate at which one GPU does useful arithmetic.
-    Arguments: `flops` FLOP of the model, `peak` FLOP/s of one GPU, `mfu` a share.
-    Returns seconds of one GPU. Raises ZeroDivisionError for a rate of 0.
-    Source: the definition of the MFU, Chowdhery et al. 2023.
+    The work over the rate at which one GPU does useful arithmetic.
 
     >>> round(gpu_time(flops=6 * 70e9 * 2e12, peak=989e12, mfu=0.45) / 3600)
     524286
@@ -49,17 +46,15 @@ def gpu_time(flops, peak, mfu):
 
 
 @formula(
-    symbol=r"C_\text{run}",
-    unit="USD",
-    source="the price of one GPU's time, times the time",
-    conditions="every GPU is paid for as long as the run lasts, and for nothing else",
+    r"C_\text{run}",
+    "USD",
+    "the price of one GPU's time, times the time",
+    "every GPU is paid for as long as the run lasts, and for nothing else",
 )
 def training_cost(flops, peak, mfu, price):
     """What a run costs: it rises only as the efficiency falls.
 
-    Equation: the price of the GPU-hours. Arguments: `flops` FLOP, `peak` FLOP/s of one GPU, `mfu` a
-    share, `price` USD/s of one GPU. Returns USD. Raises ZeroDivisionError for a rate of 0.
-    Source: the price of one GPU's time, times the time.
+    The price of the GPU-hours.
 
     >>> cost = training_cost(flops=6 * 70e9 * 2e12, peak=989e12, mfu=0.45, price=4 / 3600)
     >>> round(cost / 1e6, 2)
@@ -69,17 +64,15 @@ def training_cost(flops, peak, mfu, price):
 
 
 @formula(
-    symbol=r"C_\text{token}",
-    unit="USD",
-    source="Kaplan et al. 2020 for the work of a token",
-    conditions="dense model, attention neglected",
+    r"C_\text{token}",
+    "USD",
+    "Kaplan et al. 2020 for the work of a token",
+    "dense model, attention neglected",
 )
 def token_cost(params, peak, mfu, price):
     """What training on one token costs.
 
-    Equation: the price of six FLOP per parameter. Arguments: `params` a count, `peak` FLOP/s of one
-    GPU, `mfu` a share, `price` USD/s of one GPU. Returns USD. Raises ZeroDivisionError for a rate
-    of 0. Source: Kaplan et al. 2020 for the work of a token.
+    The price of six FLOP per parameter.
 
     >>> round(1e9 * token_cost(params=7e9, peak=989e12, mfu=0.4, price=2 / 3600))
     59
@@ -88,18 +81,15 @@ def token_cost(params, peak, mfu, price):
 
 
 @formula(
-    symbol=r"T_P",
-    unit="s",
-    source="Amdahl's law with communication for its serial part",
-    conditions="the work divides, the communication of a step does not shrink; no overlap",
+    r"T_P",
+    "s",
+    "Amdahl's law with communication for its serial part",
+    "the work divides, the communication of a step does not shrink; no overlap",
 )
 def run_time(compute, P, comm_ratio):
     """How long a run takes on `P` ranks whose communication does not shrink.
 
-    Equation: the work divides among the ranks, the communication does not.
-    Arguments: `compute` seconds of one rank alone, `P` ranks, `comm_ratio` the communication as a
-    share of `compute`. Returns seconds. Raises nothing. Source: Amdahl's law with communication
-    for its serial part.
+    The work divides among the ranks, the communication does not.
 
     >>> run_time(compute=1000, P=10, comm_ratio=0.01)
     110.0
@@ -108,17 +98,15 @@ def run_time(compute, P, comm_ratio):
 
 
 @formula(
-    symbol=r"C_P",
-    unit="USD",
-    source="ranks times time times price",
-    conditions="as for the time of the run; every rank is paid for while it communicates",
+    r"C_P",
+    "USD",
+    "ranks times time times price",
+    "as for the time of the run; every rank is paid for while it communicates",
 )
 def run_cost(compute, P, comm_ratio, price):
     """What that run costs: a straight line in the number of ranks.
 
-    Equation: ranks times time times price. Arguments: `compute` seconds of one rank alone, `P`
-    ranks, `comm_ratio` a share, `price` USD/s of one rank. Returns USD. Raises nothing.
-    Source: ranks times time times price.
+    Ranks times time times price.
 
     >>> run_cost(compute=1000, P=100, comm_ratio=0.01, price=1)
     2000.0
@@ -127,19 +115,16 @@ def run_cost(compute, P, comm_ratio, price):
 
 
 @formula(
-    symbol=r"C_\text{deadline}",
-    unit="USD",
-    source="the number of ranks eliminated from time and cost of the run",
-    conditions="the deadline is later than the communication alone lasts",
+    r"C_\text{deadline}",
+    "USD",
+    "the number of ranks eliminated from time and cost of the run",
+    "the deadline is later than the communication alone lasts",
 )
 def deadline_cost(compute, comm_ratio, price, deadline):
     """The least cost of a run that is over by the deadline.
 
-    Equation: the front of cost against time, a hyperbola: (T/T0 - 1)(C/C0 - 1) = 1, where T0 is the
+    The front of cost against time, a hyperbola: (T/T0 - 1)(C/C0 - 1) = 1, where T0 is the
     communication alone and C0 the price of the work alone.
-    Arguments: `compute` seconds of one rank alone, `comm_ratio` a share, `price` USD/s of one rank,
-    `deadline` seconds. Returns USD. Raises ZeroDivisionError at the time that no number of ranks
-    reaches. Source: the number of ranks eliminated from time and cost of the run.
 
     >>> deadline_cost(compute=1000, comm_ratio=0.01, price=1, deadline=20)
     2000.0
@@ -148,18 +133,15 @@ def deadline_cost(compute, comm_ratio, price, deadline):
 
 
 @formula(
-    symbol=r"P_\text{fewest}",
-    unit="",
-    source="the time of the run, solved for the ranks",
-    conditions="the deadline is later than the communication alone lasts; round up",
+    r"P_\text{fewest}",
+    "",
+    "the time of the run, solved for the ranks",
+    "the deadline is later than the communication alone lasts; round up",
 )
 def fewest_ranks(compute, comm_ratio, deadline):
     """How many ranks meet a deadline.
 
-    Equation: the work over the time that communication leaves. Arguments: `compute` seconds of one
-    rank alone, `comm_ratio` a share, `deadline` seconds. Returns a count, to be rounded up.
-    Raises ZeroDivisionError at the time that no number of ranks reaches.
-    Source: the time of the run, solved for the ranks.
+    The work over the time that communication leaves. To be rounded up.
 
     >>> fewest_ranks(compute=1000, comm_ratio=0.01, deadline=110)
     10.0
@@ -168,18 +150,15 @@ def fewest_ranks(compute, comm_ratio, deadline):
 
 
 @formula(
-    symbol=r"P_\text{most}",
-    unit="",
-    source="the cost of the run, solved for the ranks",
-    conditions="the budget pays for the work alone; round down",
+    r"P_\text{most}",
+    "",
+    "the cost of the run, solved for the ranks",
+    "the budget pays for the work alone; round down",
 )
 def most_ranks(compute, comm_ratio, price, budget):
     """How many ranks a budget pays for.
 
-    Equation: what is left beside the work alone goes into communication. Arguments: `compute`
-    seconds of one rank alone, `comm_ratio` a share, `price` USD/s of one rank, `budget` USD.
-    Returns a count, to be rounded down. Raises ZeroDivisionError without communication, when any
-    number will do. Source: the cost of the run, solved for the ranks.
+    What is left beside the work alone goes into communication. To be rounded down.
 
     >>> most_ranks(compute=1000, comm_ratio=0.01, price=1, budget=2000)
     100.0
@@ -188,18 +167,15 @@ def most_ranks(compute, comm_ratio, price, budget):
 
 
 @formula(
-    symbol=r"c_\text{own}",
-    unit="USD/s",
-    source="straight-line depreciation",
-    conditions="nothing is left at the end of the life; no interest; running costs while in use",
+    r"c_\text{own}",
+    "USD/s",
+    "straight-line depreciation",
+    "nothing is left at the end of the life; no interest; running costs while in use",
 )
 def ownership_price(purchase, lifetime, utilisation, running):
     """What an hour of use costs on a GPU of one's own.
 
-    Equation: the purchase spread over the hours of use, and what running it costs.
-    Arguments: `purchase` USD and `running` USD/s for one GPU, `lifetime` seconds, `utilisation` the
-    share of them in use. Returns USD/s. Raises ZeroDivisionError for no use at all.
-    Source: straight-line depreciation.
+    The purchase spread over the hours of use, and what running it costs.
 
     >>> hours = 4 * 8766
     >>> round(3600 * ownership_price(35064, hours * 3600, 0.5, running=0.5 / 3600), 2)
@@ -209,17 +185,15 @@ def ownership_price(purchase, lifetime, utilisation, running):
 
 
 @formula(
-    symbol=r"T_\text{even}",
-    unit="s",
-    source="purchase over what an hour of use saves",
-    conditions="the rent stays what it is and is above the running cost; no interest, no resale",
+    r"T_\text{even}",
+    "s",
+    "purchase over what an hour of use saves",
+    "the rent stays what it is and is above the running cost; no interest, no resale",
 )
 def break_even_time(purchase, price, running, utilisation):
     """How long one must own a GPU until buying has been cheaper than renting.
 
-    Equation: the purchase over what owning saves in a second. Arguments: `purchase` USD, `price`
-    and `running` USD/s for one GPU, `utilisation` the share of time in use. Returns seconds.
-    Raises ZeroDivisionError when nothing is saved. Source: purchase over what an hour of use saves.
+    The purchase over what owning saves in a second.
 
     >>> break_even_time(55000, price=4 / 3600, running=0, utilisation=1) / 3600
     13750.0
@@ -228,17 +202,15 @@ def break_even_time(purchase, price, running, utilisation):
 
 
 @formula(
-    symbol=r"E_\text{run}",
-    unit="J",
-    source="power times time",
-    conditions="GPUs draw their full power throughout; their servers' other parts are not counted",
+    r"E_\text{run}",
+    "J",
+    "power times time",
+    "GPUs draw their full power throughout; their servers' other parts are not counted",
 )
 def training_energy(flops, peak, mfu, power, pue):
     """The electric energy of a run.
 
-    Equation: power times GPU-hours, times what the building adds. Arguments: `flops` FLOP, `peak`
-    FLOP/s and `power` W of one GPU, `mfu` a share, `pue` the building's factor.
-    Returns J. Raises ZeroDivisionError for a rate of 0. Source: power times time.
+    Power times GPU-hours, times what the building adds.
 
     >>> training_energy(flops=3.6e18, peak=1e15, mfu=0.5, power=700, pue=1) / 3.6e6
     1.4

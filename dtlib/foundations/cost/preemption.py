@@ -11,17 +11,15 @@ from dtlib.formulas.poly import exp, sqrt
 
 
 @formula(
-    symbol=r"\mu_P",
-    unit="s",
-    source="the minimum of independent exponentials",
-    conditions="machines fail independently, at the same constant rate; the job needs all of them",
+    r"\mu_P",
+    "s",
+    "the minimum of independent exponentials",
+    "machines fail independently, at the same constant rate; the job needs all of them",
 )
 def gang_mtbf(mtbf, P):
     """The mean time between failures of a job that needs `P` machines at once.
 
-    Equation: rates add, so times divide. Arguments: `mtbf` seconds, of one machine; `P` machines.
-    Returns seconds. Raises ZeroDivisionError for no machine.
-    Source: the minimum of independent exponentials.
+    Rates add, so times divide.
 
     >>> gang_mtbf(mtbf=20 * 3600, P=64)
     1125.0
@@ -30,19 +28,19 @@ def gang_mtbf(mtbf, P):
 
 
 @formula(
-    symbol=r"T_\text{retry}",
-    unit="s",
-    source="Daly 2006, with an undisturbed restart",
-    conditions="exponential times between failures; after each the work starts again from its "
-    "beginning, after a restart that is not itself interrupted",
+    r"T_\text{retry}",
+    "s",
+    "Daly 2006, with an undisturbed restart",
+    (
+        "exponential times between failures; after each the work starts again from its "
+        "beginning, after a restart that is not itself interrupted"
+    ),
 )
 def retried_time(piece, restart_time, mtbf):
     """The expected time of work that must be done in one piece, without a failure.
 
-    Equation: exp(U/mu) - 1 failures on average, each of which costs mu + R.
-    Arguments: `piece` seconds of work, `restart_time` and `mtbf` seconds. Returns seconds.
-    Raises OverflowError when the work is over 700 times the mean time between failures.
-    Source: Daly 2006, with an undisturbed restart.
+    exp(U/mu) - 1 failures on average, each of which costs mu + R. Raises OverflowError when the
+    work is over 700 times the mean time between failures.
 
     >>> retried_time(piece=3600, restart_time=0, mtbf=3600) / 3600
     1.718...
@@ -51,19 +49,19 @@ def retried_time(piece, restart_time, mtbf):
 
 
 @formula(
-    symbol=r"\kappa",
-    unit="",
-    source="Daly 2006, with an undisturbed restart",
-    conditions="exponential times between failures; the last checkpoint is always readable; a "
-    "restart is not itself interrupted; everything is paid for at all times",
+    r"\kappa",
+    "",
+    "Daly 2006, with an undisturbed restart",
+    (
+        "exponential times between failures; the last checkpoint is always readable; a "
+        "restart is not itself interrupted; everything is paid for at all times"
+    ),
 )
 def failure_multiplier(interval, write_time, restart_time, mtbf):
     """How many times longer a job lasts, and costs, than its work alone.
 
-    Equation: a segment of work and its checkpoint, in one piece, over the work.
-    Arguments: `interval` seconds of work between checkpoints, `write_time`, `restart_time` and
-    `mtbf` seconds, of the whole job. Returns a factor. Raises OverflowError when an interval is
-    over 700 times the mean time between failures. Source: Daly 2006, with an undisturbed restart.
+    A segment of work and its checkpoint, in one piece, over the work. Raises OverflowError when an
+    interval is over 700 times the mean time between failures.
 
     >>> round(failure_multiplier(interval=831, write_time=60, restart_time=0, mtbf=5760), 4)
     1.1596
@@ -72,18 +70,18 @@ def failure_multiplier(interval, write_time, restart_time, mtbf):
 
 
 @formula(
-    symbol=r"\varepsilon",
-    unit="",
-    source="Young 1974",
-    conditions="to first order: interval, write time and restart time far below the mean time "
-    "between failures",
+    r"\varepsilon",
+    "",
+    "Young 1974",
+    (
+        "to first order: interval, write time and restart time far below the mean time "
+        "between failures"
+    ),
 )
 def failure_overhead(interval, write_time, restart_time, mtbf):
     """The multiplier less one, to first order.
 
-    Equation: the time spent writing; half an interval of lost work and a restart, per failure.
-    Arguments: `interval`, `write_time`, `restart_time` and `mtbf` seconds. Returns a share.
-    Raises ZeroDivisionError for an interval of 0. Source: Young 1974.
+    The time spent writing; half an interval of lost work and a restart, per failure.
 
     >>> round(failure_overhead(interval=240, write_time=20, restart_time=0, mtbf=26280), 4)
     0.0879
@@ -92,18 +90,18 @@ def failure_overhead(interval, write_time, restart_time, mtbf):
 
 
 @formula(
-    symbol=r"\tau_\text{Young}",
-    unit="s",
-    source="Young 1974",
-    conditions="exponential times between failures; first order: the write time is far below the "
-    "mean time between failures; the write blocks the job",
+    r"\tau_\text{Young}",
+    "s",
+    "Young 1974",
+    (
+        "exponential times between failures; first order: the write time is far below the "
+        "mean time between failures; the write blocks the job"
+    ),
 )
 def young_interval(write_time, mtbf):
     """How much work to do between two checkpoints, to lose least to writing and to failures.
 
-    Equation: where the time spent writing, delta/tau, equals the work lost, tau/(2 mu).
-    Arguments: `write_time` seconds for which a checkpoint stops the job; `mtbf` seconds, mean time
-    between failures of the whole job. Returns seconds. Raises nothing. Source: Young 1974.
+    Where the time spent writing, delta/tau, equals the work lost, tau/(2 mu).
 
     >>> young_interval(write_time=60, mtbf=5760) / 60
     13.85...
@@ -112,18 +110,16 @@ def young_interval(write_time, mtbf):
 
 
 @formula(
-    symbol=r"\kappa_\text{Young}",
-    unit="",
-    source="Daly 2006, with an undisturbed restart; the interval of Young 1974",
-    conditions="as for the multiplier; the job saves at Young's interval",
+    r"\kappa_\text{Young}",
+    "",
+    "Daly 2006, with an undisturbed restart; the interval of Young 1974",
+    "as for the multiplier; the job saves at Young's interval",
 )
 def young_multiplier(write_time, restart_time, mtbf):
     """How many times longer a job lasts, and costs, that saves at Young's interval.
 
-    Equation: the multiplier of that interval. Arguments: `write_time`, `restart_time` and `mtbf`
-    seconds, of the whole job. Returns a factor. Raises OverflowError when writing takes over 600
-    times the mean time between failures.
-    Source: Daly 2006, with an undisturbed restart; the interval of Young 1974.
+    The multiplier of that interval. Raises OverflowError when writing takes over 600 times the mean
+    time between failures.
 
     >>> round(young_multiplier(write_time=120, restart_time=600, mtbf=1125), 2)
     2.54

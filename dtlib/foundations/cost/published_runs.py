@@ -26,18 +26,16 @@ JEAN_ZAY = Node(
 
 
 @formula(
-    symbol=r"T_\text{base}",
-    unit="s",
-    source="Narayanan et al. 2021, for the bubble",
-    conditions="the same share of the peak for every model, split and size: that is the assumption",
+    r"T_\text{base}",
+    "s",
+    "Narayanan et al. 2021, for the bubble",
+    "the same share of the peak for every model, split and size: that is the assumption",
 )
 def baseline_time(flops, P, peak, peak_fraction, p, m, v):
     """A step that differs from perfect by a constant share of the peak and its bubble.
 
-    Equation: the work at that share, and the pipeline's bubble on top.
-    Arguments: `flops` FLOP of a step, repeats included; `P` ranks; `peak` FLOP/s; the share;
-    `p` ranks in a pipeline, `m` micro-batches, `v` stages of one rank. Returns seconds.
-    Raises ZeroDivisionError for a rate of 0. Source: Narayanan et al. 2021.
+    The work at that share, and the pipeline's bubble on top. `flops` are those of a step, repeats
+    included.
 
     >>> baseline_time(flops=1e18, P=100, peak=1e15, peak_fraction=0.5, p=5, m=16, v=1)
     25.0

@@ -5,17 +5,11 @@ from dtlib.formulas.formula import formula
 _SAME = "every step takes the same time; nothing interrupts the run"
 
 
-@formula(
-    symbol=r"W_\text{step}",
-    unit="FLOP",
-    source="counting",
-    conditions="every token asks for the same work",
-)
+@formula(r"W_\text{step}", "FLOP", "counting", "every token asks for the same work")
 def step_flops(token_flops, batch_tokens):
     """The work of one step, from the work of one token.
 
-    Equation: so much for each token. Arguments: `token_flops` FLOP, `batch_tokens` of a step.
-    Returns FLOP. Raises nothing. Source: counting.
+    So much for each token.
 
     >>> step_flops(token_flops=6 * 30e9, batch_tokens=4e6) / 1e15
     720.0
@@ -23,17 +17,11 @@ def step_flops(token_flops, batch_tokens):
     return token_flops * batch_tokens
 
 
-@formula(
-    symbol=r"v_\text{tok}",
-    unit="tok/s",
-    source="counting",
-    conditions="of all ranks together",
-)
+@formula(r"v_\text{tok}", "tok/s", "counting", "of all ranks together")
 def tokens_per_second(batch_tokens, step):
     """How fast a run reads its data.
 
-    Equation: the tokens of a step over its time. Arguments: `batch_tokens`, `step` seconds.
-    Returns tokens per second. Raises ZeroDivisionError for no time. Source: counting.
+    The tokens of a step over its time.
 
     >>> tokens_per_second(batch_tokens=4e6, step=12.5)
     320000.0
@@ -41,13 +29,11 @@ def tokens_per_second(batch_tokens, step):
     return batch_tokens / step
 
 
-@formula(symbol=r"T_\text{all steps}", unit="s", source="counting", conditions=_SAME)
+@formula(r"T_\text{all steps}", "s", "counting", _SAME)
 def all_steps_time(tokens, batch_tokens, step):
     """How long a run lasts that is nothing but steps.
 
-    Equation: as many steps as there are batches in the data. Arguments: `tokens` of the run,
-    `batch_tokens` of a step, `step` seconds. Returns seconds.
-    Raises ZeroDivisionError for an empty batch. Source: counting.
+    As many steps as there are batches in the data.
 
     >>> all_steps_time(tokens=600e9, batch_tokens=4e6, step=12.0) / 86400
     20.833333333333332
@@ -55,13 +41,11 @@ def all_steps_time(tokens, batch_tokens, step):
     return tokens / batch_tokens * step
 
 
-@formula(symbol=r"C_\text{all steps}", unit="USD", source="counting", conditions=_SAME)
+@formula(r"C_\text{all steps}", "USD", "counting", _SAME)
 def all_steps_cost(price, P, tokens, batch_tokens, step):
     """What a run costs that is nothing but steps.
 
-    Equation: the price of every rank for as long as the run lasts. Arguments: `price` USD/s of one
-    rank, `P` ranks; the others as for `all_steps_time`. Returns USD.
-    Raises ZeroDivisionError for an empty batch. Source: counting.
+    The price of every rank for as long as the run lasts.
 
     >>> round(all_steps_cost(price=2 / 3600, P=128, tokens=600e9, batch_tokens=4e6, step=12.0))
     128000

@@ -14,18 +14,15 @@ from dtlib.formulas.poly import ceil, minimum
 
 
 @formula(
-    symbol=r"\lambda_\text{tok}",
-    unit="",
-    source="Kaplan et al. 2020, solved for the tokens",
-    conditions="dense model, attention neglected; tokens per second of the whole cluster",
+    r"\lambda_\text{tok}",
+    "",
+    "Kaplan et al. 2020, solved for the tokens",
+    "dense model, attention neglected; tokens per second of the whole cluster",
 )
 def token_rate(params, P, peak, mfu):
     """Tokens per second that a cluster trains on.
 
-    Equation: useful arithmetic per second, over 6 FLOP for each parameter and token.
-    Arguments: `params`, a count; `P` ranks; `peak` FLOP/s of one; `mfu`, a share.
-    Returns tokens per second. Raises ZeroDivisionError for a model without parameters.
-    Source: Kaplan et al. 2020.
+    Useful arithmetic per second, over 6 FLOP for each parameter and token.
 
     >>> round(token_rate(params=70e9, P=256, peak=989e12, mfu=0.4))
     241128
@@ -34,18 +31,16 @@ def token_rate(params, P, peak, mfu):
 
 
 @formula(
-    symbol=r"B_\text{need}",
-    unit="B/s",
-    source="counting",
-    conditions="on average; says nothing of latency, of bursts or of the number of reads",
+    r"B_\text{need}",
+    "B/s",
+    "counting",
+    "on average; says nothing of latency, of bursts or of the number of reads",
 )
 def data_bandwidth(params, P, peak, mfu, token_bytes, amplification):
     """Bytes per second that a cluster reads in order not to wait.
 
-    Equation: tokens per second, times the bytes of a token, times the bytes read for each of them.
-    Arguments: as for `token_rate`; `token_bytes`, bytes of a token; `amplification`, at least 1.
-    Returns bytes/s of the whole cluster. Raises ZeroDivisionError for no parameters.
-    Source: counting.
+    Tokens per second, times the bytes of a token, times the bytes read for each of them. For the
+    whole cluster.
 
     >>> round(data_bandwidth(70e9, P=256, peak=989e12, mfu=0.4, token_bytes=4, amplification=1))
     964510
@@ -54,18 +49,15 @@ def data_bandwidth(params, P, peak, mfu, token_bytes, amplification):
 
 
 @formula(
-    symbol=r"I_\text{data}",
-    unit="FLOP/B",
-    source="Williams, Waterman and Patterson 2009, applied to storage",
-    conditions="dense model, attention neglected",
+    r"I_\text{data}",
+    "FLOP/B",
+    "Williams, Waterman and Patterson 2009, applied to storage",
+    "dense model, attention neglected",
 )
 def data_intensity(params, token_bytes, amplification):
     """Arithmetic that is done for each byte that is read from storage.
 
-    Equation: 6 FLOP per parameter and token, over the bytes that a token costs to read.
-    Arguments: `params`, a count; `token_bytes`, bytes; `amplification`, at least 1.
-    Returns FLOP per byte. Raises ZeroDivisionError for tokens of no bytes.
-    Source: Williams, Waterman and Patterson 2009, applied to storage.
+    6 FLOP per parameter and token, over the bytes that a token costs to read.
 
     >>> data_intensity(params=70e9, token_bytes=4, amplification=1)
     105000000000.0
@@ -74,18 +66,15 @@ def data_intensity(params, token_bytes, amplification):
 
 
 @formula(
-    symbol=r"I_\text{data ridge}",
-    unit="FLOP/B",
-    source="Williams, Waterman and Patterson 2009, applied to storage",
-    conditions="all ranks read from the one storage that is named",
+    r"I_\text{data ridge}",
+    "FLOP/B",
+    "Williams, Waterman and Patterson 2009, applied to storage",
+    "all ranks read from the one storage that is named",
 )
 def data_ridge_intensity(P, peak, mfu, storage):
     """The data intensity below which storage, and not arithmetic, limits the cluster.
 
-    Equation: the arithmetic of *all* ranks over the bytes/s of the storage that they share.
-    Arguments: `P` ranks; `peak` FLOP/s of one; `mfu`, a share; `storage`, bytes/s for all.
-    Returns FLOP per byte. Raises ZeroDivisionError for a storage of no bandwidth.
-    Source: Williams, Waterman and Patterson 2009, applied to storage.
+    The arithmetic of *all* ranks over the bytes/s of the storage that they share.
 
     >>> f"{data_ridge_intensity(P=256, peak=989e12, mfu=0.4, storage=1e9):.3g}"
     '1.01e+08'
@@ -94,17 +83,12 @@ def data_ridge_intensity(P, peak, mfu, storage):
 
 
 @formula(
-    symbol="L_{0}",
-    unit="",
-    source="Little 1961",
-    conditions="a mean: it needs neither a distribution nor an order of service",
+    "L_{0}", "", "Little 1961", "a mean: it needs neither a distribution nor an order of service"
 )
 def fetches_in_flight(fetch, step):
     """How many fetches are under way, on average, when a batch is used in every step.
 
-    Equation: Little's law, rate times time: one batch a step, each under way for `fetch`.
-    Arguments: `fetch`, the mean time of a fetch, and `step`, seconds. Returns a count.
-    Raises ZeroDivisionError for a step of no time. Source: Little 1961.
+    Little's law, rate times time: one batch a step, each under way for `fetch`.
 
     >>> fetches_in_flight(fetch=2, step=0.5)
     4.0
@@ -113,18 +97,15 @@ def fetches_in_flight(fetch, step):
 
 
 @formula(
-    symbol=r"d_\text{safe}",
-    unit="",
-    source="the recursion of a loader that keeps the order",
-    conditions="batches are taken in order, by a GPU that has as many workers as batches ahead",
+    r"d_\text{safe}",
+    "",
+    "the recursion of a loader that keeps the order",
+    "batches are taken in order, by a GPU that has as many workers as batches ahead",
 )
 def safe_depth(slowest, step):
     """How many batches must be under way so that the GPU never waits once it took that many.
 
-    Equation: the slowest fetch must fit into the steps between its request and its turn.
-    Arguments: `slowest`, the time of the slowest fetch, and `step`, seconds. Returns a count.
-    Raises ZeroDivisionError for a step of no time.
-    Source: the recursion of a loader that keeps the order.
+    The slowest fetch must fit into the steps between its request and its turn.
 
     >>> safe_depth(slowest=2, step=0.5), safe_depth(slowest=2.1, step=0.5)
     (4, 5)
@@ -133,17 +114,15 @@ def safe_depth(slowest, step):
 
 
 @formula(
-    symbol=r"U_\text{max}",
-    unit="",
-    source="Little 1961",
-    conditions="an upper bound for every distribution; reached when no worker ever waits",
+    r"U_\text{max}",
+    "",
+    "Little 1961",
+    "an upper bound for every distribution; reached when no worker ever waits",
 )
 def busy_fraction_bound(workers, fetch, step):
     """The largest share of the time for which the GPU can be busy.
 
-    Equation: workers over the fetches that must be in flight, and never more than 1.
-    Arguments: `workers`, a count; `fetch` and `step`, seconds. Returns a share.
-    Raises ZeroDivisionError for no time. Source: Little 1961.
+    Workers over the fetches that must be in flight, and never more than 1.
 
     >>> busy_fraction_bound(workers=3, fetch=2, step=0.5)
     0.75
@@ -152,19 +131,18 @@ def busy_fraction_bound(workers, fetch, step):
 
 
 @formula(
-    symbol=r"T_\text{wait}",
-    unit="s",
-    source="Kingman 1961",
-    conditions="one server with an unbounded queue, load close to 1; exact for arrivals at random "
-    "(exponential gaps), an approximation otherwise",
+    r"T_\text{wait}",
+    "s",
+    "Kingman 1961",
+    (
+        "one server with an unbounded queue, load close to 1; exact for arrivals at random "
+        "(exponential gaps), an approximation otherwise"
+    ),
 )
 def kingman_wait_time(load, arrival_cv, service_cv, service):
     """How long a request waits, on average, before its service begins.
 
-    Equation: load over what is left of it, times the mean of the squared spreads, times a service.
-    Arguments: `load`, below 1; `arrival_cv` and `service_cv`, standard deviations over means;
-    `service`, the mean service in seconds. Returns seconds.
-    Raises ZeroDivisionError for a load of 1. Source: Kingman 1961.
+    Load over what is left of it, times the mean of the squared spreads, times a service.
 
     >>> kingman_wait_time(load=0.5, arrival_cv=1, service_cv=1, service=0.01)
     0.01
@@ -173,17 +151,15 @@ def kingman_wait_time(load, arrival_cv, service_cv, service):
 
 
 @formula(
-    symbol=r"a_\text{block}",
-    unit="",
-    source="counting",
-    conditions="records lie at random offsets, each is read alone, and blocks are not kept",
+    r"a_\text{block}",
+    "",
+    "counting",
+    "records lie at random offsets, each is read alone, and blocks are not kept",
 )
 def read_amplification(record_bytes, block_bytes):
     """Bytes that storage moves for each byte of a record, when it reads in whole blocks.
 
-    Equation: a record at a random offset touches 1 + (record - 1)/block blocks on average.
-    Arguments: `record_bytes` and `block_bytes`, bytes. Returns a ratio of at least 1.
-    Raises ZeroDivisionError for an empty record. Source: counting.
+    A record at a random offset touches 1 + (record - 1)/block blocks on average. At least 1.
 
     >>> read_amplification(record_bytes=8192, block_bytes=1)
     1.0
@@ -191,17 +167,11 @@ def read_amplification(record_bytes, block_bytes):
     return (record_bytes + block_bytes - 1) / record_bytes
 
 
-@formula(
-    symbol=r"T_\text{fill}",
-    unit="s",
-    source="counting",
-    conditions="nothing is taken out meanwhile",
-)
+@formula(r"T_\text{fill}", "s", "counting", "nothing is taken out meanwhile")
 def cache_fill_time(cache, fill):
     """How long an empty cache takes to fill.
 
-    Equation: bytes over bytes/s. Arguments: `cache` bytes, `fill` bytes/s. Returns seconds.
-    Raises ZeroDivisionError for an inflow of 0. Source: counting.
+    Bytes over bytes/s.
 
     >>> cache_fill_time(cache=3e12, fill=3e8)
     10000.0
@@ -210,17 +180,15 @@ def cache_fill_time(cache, fill):
 
 
 @formula(
-    symbol=r"T_\text{last}",
-    unit="s",
-    source="counting",
-    conditions="every byte is used once; the outflow is larger than the inflow",
+    r"T_\text{last}",
+    "s",
+    "counting",
+    "every byte is used once; the outflow is larger than the inflow",
 )
 def cache_lasting_time(cache, fill, drain):
     """How long a full cache hides that storage is slower than the run.
 
-    Equation: its bytes over the difference of the two flows. Afterwards the run gets `fill`.
-    Arguments: `cache` bytes, `fill` and `drain` bytes/s. Returns seconds.
-    Raises ZeroDivisionError for equal flows. Source: counting.
+    Its bytes over the difference of the two flows. Afterwards the run gets `fill`.
 
     >>> cache_lasting_time(cache=1e12, fill=3e8, drain=8e8)
     2000.0

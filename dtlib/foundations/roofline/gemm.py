@@ -38,16 +38,15 @@ ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 
 
 @formula(
-    symbol=r"W_\text{product}",
-    unit="FLOP",
-    source="count",
-    conditions="a multiply and an add are two operations; no fast algorithm such as Strassen's",
+    r"W_\text{product}",
+    "FLOP",
+    "count",
+    "a multiply and an add are two operations; no fast algorithm such as Strassen's",
 )
 def gemm_flops(rows, columns, inner):
     """The arithmetic of a product of (rows, inner) with (inner, columns).
 
-    Equation: a multiply and an add for each of rows x columns x inner products.
-    Arguments: three counts. Returns FLOP. Raises nothing. Source: count.
+    A multiply and an add for each of rows x columns x inner products.
 
     >>> gemm_flops(rows=8192, columns=4096, inner=4096) / 1e12
     0.274877906944
@@ -56,17 +55,15 @@ def gemm_flops(rows, columns, inner):
 
 
 @formula(
-    symbol=r"Q_\text{product}",
-    unit="B",
-    source="count",
-    conditions="each of the three matrices crosses the memory interface once",
+    r"Q_\text{product}",
+    "B",
+    "count",
+    "each of the three matrices crosses the memory interface once",
 )
 def gemm_bytes(rows, columns, inner, element_bytes):
     """The least traffic of a product: two matrices are read and one is written.
 
-    Equation: the three surfaces of the volume rows x columns x inner.
-    Arguments: three counts, `element_bytes` bytes of one number. Returns bytes. Raises nothing.
-    Source: count.
+    The three surfaces of the volume rows x columns x inner.
 
     >>> gemm_bytes(rows=8192, columns=4096, inner=4096, element_bytes=2) / 1e6
     167.77216
@@ -75,18 +72,15 @@ def gemm_bytes(rows, columns, inner, element_bytes):
 
 
 @formula(
-    symbol=r"T_\text{product}",
-    unit="s",
-    source="Williams, Waterman and Patterson 2009",
-    conditions="arithmetic and memory traffic overlap perfectly, both at their full rate",
+    r"T_\text{product}",
+    "s",
+    "Williams, Waterman and Patterson 2009",
+    "arithmetic and memory traffic overlap perfectly, both at their full rate",
 )
 def gemm_roofline_time(rows, columns, inner, element_bytes, peak, bandwidth):
     """The least time of a product: no kernel is faster.
 
-    Equation: the roofline of its arithmetic and its least traffic.
-    Arguments: three counts, `element_bytes` bytes, `peak` FLOP/s, `bandwidth` bytes/s.
-    Returns seconds. Raises ZeroDivisionError for a rate of 0.
-    Source: Williams, Waterman and Patterson 2009.
+    The roofline of its arithmetic and its least traffic.
 
     >>> gemm_roofline_time(8192, 4096, 4096, element_bytes=2, peak=989e12, bandwidth=3.35e12)
     0.000277...
@@ -100,10 +94,10 @@ def gemm_roofline_time(rows, columns, inner, element_bytes, peak, bandwidth):
 
 
 @formula(
-    symbol=r"T_\text{derated}",
-    unit="s",
-    source="the roofline with three constants",
-    conditions="one kernel; 0.8 of the peak, 0.8 of the bandwidth and 4 µs fit large products best",
+    r"T_\text{derated}",
+    "s",
+    "the roofline with three constants",
+    "one kernel; 0.8 of the peak, 0.8 of the bandwidth and 4 µs fit large products best",
 )
 def gemm_derated_time(
     rows,
@@ -118,10 +112,7 @@ def gemm_derated_time(
 ):
     """The time of a product that reaches a fixed share of both rates, and takes time to start.
 
-    Equation: the roofline at lower roofs, and a constant.
-    Arguments: three counts, `element_bytes` bytes, `peak` FLOP/s, `bandwidth` bytes/s, the two
-    shares that are reached, `launch` seconds. Returns seconds.
-    Raises ZeroDivisionError for a rate or a share of 0. Source: the roofline.
+    The roofline at lower roofs, and a constant.
 
     >>> gemm_derated_time(8192, 4096, 4096, 2, 989e12, 3.35e12, 0.8, 0.8, launch=4e-6)
     0.000351...

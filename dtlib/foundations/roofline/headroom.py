@@ -13,21 +13,20 @@ from dtlib.foundations.roofline.times import headroom
 
 
 @formula(
-    symbol=r"h_\text{memory}",
-    unit="",
-    source="count of the bytes that a weight costs in a step",
-    conditions="mixed precision and Adam, one pass over the weights forward and one backward; "
-    "activations are not counted",
+    r"h_\text{memory}",
+    "",
+    "count of the bytes that a weight costs in a step",
+    (
+        "mixed precision and Adam, one pass over the weights forward and one backward; "
+        "activations are not counted"
+    ),
 )
 def memory_headroom(tokens_per_rank, tp, peak, bandwidth):
     """The headroom of memory bandwidth for weights, gradients and optimizer.
 
-    Equation: 6 FLOP for each weight and token of the group, over the 34 bytes that a weight costs
-    in a step: read forward (2), read backward (2), gradient written (2), and the update, which
-    reads gradient and state (2 + 12) and writes state and weight (12 + 2).
-    Arguments: `tokens_per_rank`, `tp` ranks that share each layer, `peak` FLOP/s, `bandwidth`
-    bytes/s of memory. Returns a ratio. Raises ZeroDivisionError for a bandwidth of 0.
-    Source: count.
+    6 FLOP for each weight and token of the group, over the 34 bytes that a weight costs in a step:
+    read forward (2), read backward (2), gradient written (2), and the update, which reads gradient
+    and state (2 + 12) and writes state and weight (12 + 2).
 
     >>> round(memory_headroom(tokens_per_rank=3000, tp=1, peak=989e12, bandwidth=3.35e12), 2)
     1.79
@@ -36,18 +35,15 @@ def memory_headroom(tokens_per_rank, tp, peak, bandwidth):
 
 
 @formula(
-    symbol=r"h_\text{link}",
-    unit="",
-    source="Shoeybi et al. 2019, whose four all-reduces are counted",
-    conditions="as for the intensity of tensor parallelism; gradients are not counted",
+    r"h_\text{link}",
+    "",
+    "Shoeybi et al. 2019, whose four all-reduces are counted",
+    "as for the intensity of tensor parallelism; gradients are not counted",
 )
 def link_headroom(hidden, tp, element_bytes, peak, beta):
     """The headroom of a rank's link for the all-reduces of tensor parallelism.
 
-    Equation: the intensity of tensor parallelism over the ridge of that link.
-    Arguments: `hidden` width, `tp` ranks, `element_bytes` of one activation, `peak` FLOP/s,
-    `beta` bytes/s per direction. Returns a ratio.
-    Raises ZeroDivisionError for one rank, which sends nothing. Source: Shoeybi et al. 2019.
+    The intensity of tensor parallelism over the ridge of that link.
 
     >>> round(link_headroom(hidden=8192, tp=8, element_bytes=2, peak=989e12, beta=450e9), 2)
     2.4
@@ -56,19 +52,16 @@ def link_headroom(hidden, tp, element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"I_\text{border}",
-    unit="FLOP/B",
-    source="a ring of neighbours leaves its node once",
-    conditions="many replicas; rings run from neighbour to neighbour, node by node",
+    r"I_\text{border}",
+    "FLOP/B",
+    "a ring of neighbours leaves its node once",
+    "many replicas; rings run from neighbour to neighbour, node by node",
 )
 def border_intensity(tokens_per_rank, hidden, tp, ranks_per_node, element_bytes):
     """Work of one rank for each byte that crosses the border of its node.
 
-    Equation: the bytes for one FLOP are those of the gradients, w / 3 tau, less where a replica
-    spans several nodes; and, if it does, those of its activations.
-    Arguments: `tokens_per_rank`, `hidden` width, `tp` ranks that share each layer,
-    `ranks_per_node`, `element_bytes` of one gradient and of one activation. Returns FLOP per byte.
-    Raises ZeroDivisionError for no tokens or no width. Source: count.
+    The bytes for one FLOP are those of the gradients, w / 3 tau, less where a replica spans several
+    nodes; and, if it does, those of its activations.
 
     >>> rounded = [
     ...     round(border_intensity(3297, 8192, t, ranks_per_node=8, element_bytes=2))
@@ -84,20 +77,17 @@ def border_intensity(tokens_per_rank, hidden, tp, ranks_per_node, element_bytes)
 
 
 @formula(
-    symbol=r"h_\text{port}",
-    unit="",
-    source="a ring of neighbours leaves its node once",
-    conditions="as for the intensity at the border; the rings are spread evenly over the ports",
+    r"h_\text{port}",
+    "",
+    "a ring of neighbours leaves its node once",
+    "as for the intensity at the border; the rings are spread evenly over the ports",
 )
 def port_headroom(
     tokens_per_rank, hidden, tp, ranks_per_node, nics, element_bytes, peak, port_beta
 ):
     """The headroom of a node's network ports, for gradients and for tensor parallelism beyond it.
 
-    Equation: the intensity at the border over the ridge of all ports together.
-    Arguments: as of `border_intensity`, and `nics` ports of `port_beta` bytes/s per direction,
-    `peak` FLOP/s. Returns a ratio. Raises ZeroDivisionError for no tokens or no width.
-    Source: count.
+    The intensity at the border over the ridge of all ports together.
 
     >>> machine = {"ranks_per_node": 8, "element_bytes": 2, "peak": 989e12, "port_beta": 50e9}
     >>> round(port_headroom(tokens_per_rank=3297, hidden=8192, tp=8, nics=8, **machine), 2)

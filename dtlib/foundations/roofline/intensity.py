@@ -16,18 +16,16 @@ from dtlib.foundations.roofline.times import ridge_intensity
 
 
 @formula(
-    symbol=r"I_\text{matmul}",
-    unit="FLOP/B",
-    source="volume over surface of a matrix product",
-    conditions="each matrix crosses the memory interface once; tiles are large enough for that",
+    r"I_\text{matmul}",
+    "FLOP/B",
+    "volume over surface of a matrix product",
+    "each matrix crosses the memory interface once; tiles are large enough for that",
 )
 def matmul_intensity(tokens_per_rank, hidden, ffn, element_bytes):
     """The arithmetic intensity of one product of (tokens, hidden) with (hidden, ffn).
 
-    Equation: two FLOP for each of the tokens x hidden x ffn products, over three matrices; what is
-    left is the harmonic mean of the three lengths, times two thirds.
-    Arguments: `tokens_per_rank`, `hidden` and `ffn` counts, `element_bytes` bytes of one number.
-    Returns FLOP per byte. Raises ZeroDivisionError for a length of 0. Source: count.
+    Two FLOP for each of the tokens x hidden x ffn products, over three matrices; what is left is
+    the harmonic mean of the three lengths, times two thirds.
 
     >>> round(matmul_intensity(tokens_per_rank=1, hidden=8192, ffn=8192, element_bytes=2), 3)
     1.0
@@ -38,17 +36,15 @@ def matmul_intensity(tokens_per_rank, hidden, ffn, element_bytes):
 
 
 @formula(
-    symbol=r"Q_\text{dp}",
-    unit="B",
-    source="Patarasuk and Yuan 2009",
-    conditions="an all-reduce that sends no more than it must, such as a ring",
+    r"Q_\text{dp}",
+    "B",
+    "Patarasuk and Yuan 2009",
+    "an all-reduce that sends no more than it must, such as a ring",
 )
 def data_parallel_bytes(params, P, element_bytes):
     """What one rank sends in a step of data parallelism: its part of one all-reduce.
 
-    Equation: the gradient once, less the part that stays, to be added up; and once to be handed on.
-    Arguments: `params` parameters, `P` replicas, `element_bytes` bytes of one gradient.
-    Returns bytes. Raises ZeroDivisionError for no replica. Source: Patarasuk and Yuan 2009.
+    The gradient once, less the part that stays, to be added up; and once to be handed on.
 
     >>> data_parallel_bytes(params=5e9, P=256, element_bytes=2) / 1e9
     19.921875
@@ -57,18 +53,15 @@ def data_parallel_bytes(params, P, element_bytes):
 
 
 @formula(
-    symbol=r"I_\text{dp}",
-    unit="FLOP/B",
-    source="6 FLOP per parameter and token, over the bytes of one all-reduce",
-    conditions="dense model, one all-reduce of all gradients in a step",
+    r"I_\text{dp}",
+    "FLOP/B",
+    "6 FLOP per parameter and token, over the bytes of one all-reduce",
+    "dense model, one all-reduce of all gradients in a step",
 )
 def data_parallel_intensity(tokens_per_rank, P, element_bytes):
     """Work per byte sent in a step of data parallelism. The size of the model cancels.
 
-    Equation: 6 FLOP per parameter and token over two journeys of the gradient.
-    Arguments: `tokens_per_rank` tokens of one rank in a step, `P` replicas, `element_bytes` of one
-    gradient. Returns FLOP per byte. Raises ZeroDivisionError for one replica, which sends nothing.
-    Source: count.
+    6 FLOP per parameter and token over two journeys of the gradient.
 
     >>> data_parallel_intensity(tokens_per_rank=15625, P=64, element_bytes=2)
     23809.5...
@@ -77,19 +70,15 @@ def data_parallel_intensity(tokens_per_rank, P, element_bytes):
 
 
 @formula(
-    symbol=r"I_\text{sharded}",
-    unit="FLOP/B",
-    source="Rajbhandari et al. 2020, their volume of stage 3",
-    conditions="dense model; weights are gathered forward and backward, gradients scattered, once "
-    "in a step",
+    r"I_\text{sharded}",
+    "FLOP/B",
+    "Rajbhandari et al. 2020, their volume of stage 3",
+    ("dense model; weights are gathered forward and backward, gradients scattered, once in a step"),
 )
 def sharded_data_parallel_intensity(tokens_per_rank, P, element_bytes):
     """Work per byte sent when weights and gradients are sharded over the replicas.
 
-    Equation: as data parallelism, with three journeys of the model instead of two.
-    Arguments: `tokens_per_rank`, `P` ranks, `element_bytes` of one weight and of one gradient.
-    Returns FLOP per byte. Raises ZeroDivisionError for one rank, which sends nothing.
-    Source: Rajbhandari et al. 2020 for the volume.
+    As data parallelism, with three journeys of the model instead of two.
 
     >>> sharded_data_parallel_intensity(tokens_per_rank=3000, P=4, element_bytes=2)
     4000.0
@@ -98,18 +87,16 @@ def sharded_data_parallel_intensity(tokens_per_rank, P, element_bytes):
 
 
 @formula(
-    symbol=r"\tau_\text{dp}",
-    unit="",
-    source="intensity of data parallelism at the ridge",
-    conditions="the whole step is there to hide behind; peak rates on both sides; no latency",
+    r"\tau_\text{dp}",
+    "",
+    "intensity of data parallelism at the ridge",
+    "the whole step is there to hide behind; peak rates on both sides; no latency",
 )
 def data_parallel_tokens(P, element_bytes, peak, beta):
     """The tokens per rank at which computing and all-reducing take the same time.
 
-    Equation: where the intensity of data parallelism is the ridge of the network.
-    Arguments: `P` replicas, `element_bytes` of one gradient, `peak` FLOP/s, `beta` bytes/s that the
-    all-reduce gets, per direction. Returns a count of tokens. Raises ZeroDivisionError for a
-    bandwidth of 0. Source: count.
+    Where the intensity of data parallelism is the ridge of the network. `beta` is what the all-
+    reduce gets.
 
     >>> round(data_parallel_tokens(P=10**9, element_bytes=2, peak=989e12, beta=400e9))
     1648
@@ -118,18 +105,15 @@ def data_parallel_tokens(P, element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"\tau_\text{backward}",
-    unit="",
-    source="the same, with the 4 FLOP per parameter and token of the backward pass",
-    conditions="only the backward pass is there to hide behind; peak rates on both sides; no "
-    "latency",
+    r"\tau_\text{backward}",
+    "",
+    "the same, with the 4 FLOP per parameter and token of the backward pass",
+    ("only the backward pass is there to hide behind; peak rates on both sides; no latency"),
 )
 def backward_hiding_tokens(P, element_bytes, peak, beta):
     """The tokens per rank at which the backward pass alone takes as long as the all-reduce.
 
-    Equation: the backward pass is two thirds of the step, so it takes half as many tokens again.
-    Arguments: as of `data_parallel_tokens`. Returns a count of tokens.
-    Raises ZeroDivisionError for a bandwidth of 0. Source: count.
+    The backward pass is two thirds of the step, so it takes half as many tokens again.
 
     >>> round(backward_hiding_tokens(P=10**9, element_bytes=2, peak=989e12, beta=400e9), 1)
     2472.5
@@ -138,19 +122,18 @@ def backward_hiding_tokens(P, element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"I_\text{tensor}",
-    unit="FLOP/B",
-    source="Shoeybi et al. 2019, whose four all-reduces are counted",
-    conditions="layers of 12 H^2 weights, two all-reduces forward and two backward in each; "
-    "the same for a reduce-scatter and an all-gather instead of each all-reduce",
+    r"I_\text{tensor}",
+    "FLOP/B",
+    "Shoeybi et al. 2019, whose four all-reduces are counted",
+    (
+        "layers of 12 H^2 weights, two all-reduces forward and two backward in each; "
+        "the same for a reduce-scatter and an all-gather instead of each all-reduce"
+    ),
 )
 def tensor_parallel_intensity(hidden, tp, element_bytes):
     """Work per byte sent when `tp` ranks share every layer. Tokens and depth cancel.
 
-    Equation: 72 H^2 / t FLOP per token and layer, over four all-reduces of one token's activations.
-    Arguments: `hidden` width, `tp` ranks, `element_bytes` of one activation.
-    Returns FLOP per byte. Raises ZeroDivisionError for one rank, which sends nothing.
-    Source: Shoeybi et al. 2019 for the communication.
+    72 H^2 / t FLOP per token and layer, over four all-reduces of one token's activations.
 
     >>> tensor_parallel_intensity(hidden=8192, tp=8, element_bytes=2)
     5266.2...
@@ -159,18 +142,18 @@ def tensor_parallel_intensity(hidden, tp, element_bytes):
 
 
 @formula(
-    symbol=r"I_\text{pipeline}",
-    unit="FLOP/B",
-    source="one activation forward, one gradient backward, for each token",
-    conditions="equal stages of l/p layers with 12 H^2 weights each; an inner stage; idle time is "
-    "not counted",
+    r"I_\text{pipeline}",
+    "FLOP/B",
+    "one activation forward, one gradient backward, for each token",
+    (
+        "equal stages of l/p layers with 12 H^2 weights each; an inner stage; idle time is "
+        "not counted"
+    ),
 )
 def pipeline_parallel_intensity(layers, hidden, p, element_bytes):
     """Work per byte sent by a stage of a pipeline. The tokens cancel.
 
-    Equation: 72 H^2 FLOP per token and layer, over H numbers to the next stage and H back.
-    Arguments: `layers`, `hidden` and `p` counts, `element_bytes` of one activation.
-    Returns FLOP per byte. Raises ZeroDivisionError for no stage. Source: count.
+    72 H^2 FLOP per token and layer, over H numbers to the next stage and H back.
 
     >>> pipeline_parallel_intensity(layers=80, hidden=8192, p=8, element_bytes=2)
     1474560.0
@@ -179,19 +162,16 @@ def pipeline_parallel_intensity(layers, hidden, p, element_bytes):
 
 
 @formula(
-    symbol=r"I_\text{context}",
-    unit="FLOP/B",
-    source="Liu, Zaharia and Abbeel 2023, their condition for a ring of blocks",
-    conditions="attention alone, no mask, as many key heads as query heads; blocks go round",
+    r"I_\text{context}",
+    "FLOP/B",
+    "Liu, Zaharia and Abbeel 2023, their condition for a ring of blocks",
+    "attention alone, no mask, as many key heads as query heads; blocks go round",
 )
 def context_parallel_intensity(seq, cp, element_bytes):
     """Work per byte sent when the tokens of each sequence are shared by `cp` ranks.
 
-    Equation: each block of keys and values meets the rank's own queries; forward 4 FLOP for each
-    pair and channel, backward twice that with twice the bytes. Width and batch cancel.
-    Arguments: `seq` tokens of one sequence, `cp` ranks, `element_bytes` of one activation.
-    Returns FLOP per byte. Raises ZeroDivisionError for one rank, which sends nothing.
-    Source: Liu, Zaharia and Abbeel 2023.
+    Each block of keys and values meets the rank's own queries; forward 4 FLOP for each pair and
+    channel, backward twice that with twice the bytes. Width and batch cancel.
 
     >>> context_parallel_intensity(seq=131072, cp=8, element_bytes=2)
     18724.5...
@@ -200,20 +180,19 @@ def context_parallel_intensity(seq, cp, element_bytes):
 
 
 @formula(
-    symbol=r"I_\text{expert}",
-    unit="FLOP/B",
-    source="every token goes to its experts and back, forward and backward",
-    conditions="gated experts of three matrices, tokens spread evenly over all ranks, one copy of "
-    "a token for each of its experts",
+    r"I_\text{expert}",
+    "FLOP/B",
+    "every token goes to its experts and back, forward and backward",
+    (
+        "gated experts of three matrices, tokens spread evenly over all ranks, one copy of "
+        "a token for each of its experts"
+    ),
 )
 def expert_parallel_intensity(ffn, ep, element_bytes):
     """Work per byte sent when experts are spread over `ep` ranks. Width and tokens cancel.
 
-    Equation: 18 H H_ffn FLOP per token and expert, over four journeys of H numbers, of which one in
-    `ep` stays at home. How many experts a token has cancels, too.
-    Arguments: `ffn` inner width of one expert, `ep` ranks, `element_bytes` of one activation.
-    Returns FLOP per byte. Raises ZeroDivisionError for one rank, which sends nothing.
-    Source: count.
+    18 H H_ffn FLOP per token and expert, over four journeys of H numbers, of which one in `ep`
+    stays at home. How many experts a token has cancels, too.
 
     >>> expert_parallel_intensity(ffn=14336, ep=8, element_bytes=2)
     36864.0

@@ -27,19 +27,16 @@ _PEAK = "peak rates on both sides; no latency"
 
 
 @formula(
-    symbol=r"\tau_\text{sharded}",
-    unit="",
-    source="a gather of the weights in each pass, a scatter of the gradients backward",
-    conditions=f"dense model; each pass hides its own communication; {_PEAK}",
+    r"\tau_\text{sharded}",
+    "",
+    "a gather of the weights in each pass, a scatter of the gradients backward",
+    f"dense model; each pass hides its own communication; {_PEAK}",
 )
 def sharded_data_parallel_tokens(P, element_bytes, peak, beta):
     """The tokens per rank from which sharded weights can be gathered behind the arithmetic.
 
-    Equation: forward 2 FLOP per weight and token against one journey of the weight; backward 4
-    FLOP against two journeys, its gather and the scatter of its gradient: the same ratio.
-    Arguments: `P` ranks, `element_bytes` of one weight and of one gradient, `peak` FLOP/s, `beta`
-    bytes/s per direction. Returns a count of tokens. Raises ZeroDivisionError for a bandwidth of 0.
-    Source: count, with the volume of Rajbhandari et al. 2020.
+    Forward 2 FLOP per weight and token against one journey of the weight; backward 4 FLOP against
+    two journeys, its gather and the scatter of its gradient: the same ratio.
 
     >>> round(sharded_data_parallel_tokens(P=10**9, element_bytes=2, peak=989e12, beta=400e9), 1)
     2472.5
@@ -48,18 +45,15 @@ def sharded_data_parallel_tokens(P, element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"H_\text{tensor}",
-    unit="",
-    source="Shoeybi et al. 2019, whose two all-reduces of the forward pass are counted",
-    conditions=f"layers of 12 H^2 weights; the forward pass, the stricter one; {_PEAK}",
+    r"H_\text{tensor}",
+    "",
+    "Shoeybi et al. 2019, whose two all-reduces of the forward pass are counted",
+    f"layers of 12 H^2 weights; the forward pass, the stricter one; {_PEAK}",
 )
 def tensor_parallel_width(tp, element_bytes, peak, beta):
     """The width of a model from which `tp` ranks can hide the sums inside each layer.
 
-    Equation: 24 H^2 / t FLOP per token and layer, against two all-reduces of H numbers.
-    Arguments: `tp` ranks that share every layer, `element_bytes` of one activation, `peak` FLOP/s,
-    `beta` bytes/s per direction. Returns a count. Raises ZeroDivisionError for a bandwidth of 0.
-    Source: count.
+    24 H^2 / t FLOP per token and layer, against two all-reduces of H numbers.
 
     >>> round(tensor_parallel_width(tp=8, element_bytes=2, peak=989e12, beta=450e9))
     5128
@@ -68,18 +62,18 @@ def tensor_parallel_width(tp, element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"H\ell_\text{stage}",
-    unit="",
-    source="one activation per token leaves a stage",
-    conditions="layers of 12 H^2 weights; the forward pass, the stricter one; idle time of the "
-    f"pipeline is not counted; {_PEAK}",
+    r"H\ell_\text{stage}",
+    "",
+    "one activation per token leaves a stage",
+    (
+        "layers of 12 H^2 weights; the forward pass, the stricter one; idle time of the "
+        f"pipeline is not counted; {_PEAK}"
+    ),
 )
 def pipeline_parallel_extent(element_bytes, peak, beta):
     """The width times the layers of a stage from which a pipeline hides what it sends on.
 
-    Equation: 24 H^2 FLOP per token and layer of the stage, against H numbers.
-    Arguments: `element_bytes` of one activation, `peak` FLOP/s, `beta` bytes/s per direction.
-    Returns a count. Raises ZeroDivisionError for a bandwidth of 0. Source: count.
+    24 H^2 FLOP per token and layer of the stage, against H numbers.
 
     >>> round(pipeline_parallel_extent(element_bytes=2, peak=989e12, beta=50e9))
     1648
@@ -88,21 +82,16 @@ def pipeline_parallel_extent(element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"\tau_\text{context}",
-    unit="",
-    source="Liu, Zaharia and Abbeel 2023, their condition for a ring of blocks",
-    conditions=f"attention alone, every token meets every other; forward and backward alike; "
-    f"{_PEAK}",
+    r"\tau_\text{context}",
+    "",
+    "Liu, Zaharia and Abbeel 2023, their condition for a ring of blocks",
+    (f"attention alone, every token meets every other; forward and backward alike; {_PEAK}"),
 )
 def context_parallel_tokens(heads, kv_heads, element_bytes, peak, beta):
     """A rank's tokens of one sequence from which it can pass keys and values on while it computes.
 
-    Equation: for each pair of a query and a key 4 FLOP per channel of a query head; for each key
-    two numbers per channel of a key head. The rank's own queries are what is left.
-    Arguments: `heads` of queries and `kv_heads` of keys, `element_bytes` of one activation, `peak`
-    FLOP/s, `beta` bytes/s per direction. Returns a count of tokens.
-    Raises ZeroDivisionError for a bandwidth of 0.
-    Source: Liu, Zaharia and Abbeel 2023; count for fewer key heads.
+    For each pair of a query and a key 4 FLOP per channel of a query head; for each key two numbers
+    per channel of a key head. The rank's own queries are what is left.
 
     >>> round(context_parallel_tokens(64, 8, element_bytes=2, peak=989e12, beta=50e9))
     2472
@@ -111,17 +100,15 @@ def context_parallel_tokens(heads, kv_heads, element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"\tau_\text{causal}",
-    unit="",
-    source="the same, with half of the pairs left by the mask",
-    conditions="causal attention, tokens dealt out so that every block of pairs is half full; "
-    f"{_PEAK}",
+    r"\tau_\text{causal}",
+    "",
+    "the same, with half of the pairs left by the mask",
+    (f"causal attention, tokens dealt out so that every block of pairs is half full; {_PEAK}"),
 )
 def causal_context_parallel_tokens(heads, kv_heads, element_bytes, peak, beta):
     """The same under a causal mask whose work is spread evenly: half the work, the same bytes.
 
-    Equation: twice as many tokens. Arguments, returns and errors: as `context_parallel_tokens`.
-    Source: count.
+    Twice as many tokens.
 
     >>> round(causal_context_parallel_tokens(64, 8, element_bytes=2, peak=989e12, beta=50e9))
     4945
@@ -130,19 +117,19 @@ def causal_context_parallel_tokens(heads, kv_heads, element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"H_\text{expert}",
-    unit="",
-    source="a token goes to each of its experts and comes back",
-    conditions="gated experts of three matrices, tokens spread evenly; the forward pass, the "
-    f"stricter one; {_PEAK}",
+    r"H_\text{expert}",
+    "",
+    "a token goes to each of its experts and comes back",
+    (
+        "gated experts of three matrices, tokens spread evenly; the forward pass, the "
+        f"stricter one; {_PEAK}"
+    ),
 )
 def expert_parallel_width(ep, element_bytes, peak, beta):
     """The inner width of an expert from which its tokens can travel behind the arithmetic.
 
-    Equation: 6 H H_ffn FLOP for each copy of a token, against two journeys of H numbers, of which
-    one in P_ep stays at home. Arguments: `ep` ranks that share the experts, `element_bytes` of one
-    activation, `peak` FLOP/s, `beta` bytes/s per direction. Returns a count.
-    Raises ZeroDivisionError for a bandwidth of 0. Source: count.
+    6 H H_ffn FLOP for each copy of a token, against two journeys of H numbers, of which one in P_ep
+    stays at home.
 
     >>> round(expert_parallel_width(ep=10**9, element_bytes=2, peak=989e12, beta=450e9))
     1465
@@ -151,18 +138,19 @@ def expert_parallel_width(ep, element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"\tau_\text{offload}",
-    unit="",
-    source="weights come from the host once in each pass",
-    conditions="dense model; both directions of the link at once; the forward pass, the stricter "
-    f"one; {_PEAK}",
+    r"\tau_\text{offload}",
+    "",
+    "weights come from the host once in each pass",
+    (
+        "dense model; both directions of the link at once; the forward pass, the stricter "
+        f"one; {_PEAK}"
+    ),
 )
 def parameter_offload_tokens(element_bytes, peak, beta):
     """The tokens per rank from which weights can be fetched from the host behind the arithmetic.
 
-    Equation: forward 2 FLOP per weight and token, against one journey of the weight.
-    Arguments: `element_bytes` of one weight, `peak` FLOP/s, `beta` bytes/s from the host.
-    Returns a count of tokens. Raises ZeroDivisionError for a bandwidth of 0. Source: count.
+    Forward 2 FLOP per weight and token, against one journey of the weight. `beta` is the bandwidth
+    from the host.
 
     >>> round(parameter_offload_tokens(element_bytes=2, peak=989e12, beta=64e9))
     15453
@@ -171,18 +159,18 @@ def parameter_offload_tokens(element_bytes, peak, beta):
 
 
 @formula(
-    symbol=r"H_\text{offload}",
-    unit="",
-    source="the input of each layer goes to the host and comes back",
-    conditions="layers of 12 H^2 weights, of which only the input is kept; the forward pass, the "
-    f"stricter one; {_PEAK}",
+    r"H_\text{offload}",
+    "",
+    "the input of each layer goes to the host and comes back",
+    (
+        "layers of 12 H^2 weights, of which only the input is kept; the forward pass, the "
+        f"stricter one; {_PEAK}"
+    ),
 )
 def activation_offload_width(element_bytes, peak, beta):
     """The width from which the input of each layer can go to the host behind the arithmetic.
 
-    Equation: 24 H^2 FLOP per token and layer, against H numbers.
-    Arguments: `element_bytes` of one activation, `peak` FLOP/s, `beta` bytes/s to the host.
-    Returns a count. Raises ZeroDivisionError for a bandwidth of 0. Source: count.
+    24 H^2 FLOP per token and layer, against H numbers. `beta` is the bandwidth to the host.
 
     >>> round(activation_offload_width(element_bytes=2, peak=989e12, beta=64e9))
     1288

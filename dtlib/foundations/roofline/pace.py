@@ -22,18 +22,15 @@ from dtlib.machines.machine import GPU
 
 
 @formula(
-    symbol=r"T_\text{work}",
-    unit="s",
-    source="Williams, Waterman and Patterson 2009",
-    conditions="work that is bound by arithmetic, divided evenly",
+    r"T_\text{work}",
+    "s",
+    "Williams, Waterman and Patterson 2009",
+    "work that is bound by arithmetic, divided evenly",
 )
 def arithmetic_time(flops, P, peak, peak_fraction):
     """The time of arithmetic that runs at a share of the peak.
 
-    Equation: the work over the rate of all ranks.
-    Arguments: `flops` FLOP of all ranks, `P` ranks, `peak` FLOP/s of one, the share that is
-    reached. Returns seconds. Raises ZeroDivisionError for a rate of 0.
-    Source: Williams, Waterman and Patterson 2009.
+    The work over the rate of all ranks.
 
     >>> arithmetic_time(flops=1e18, P=100, peak=1e15, peak_fraction=0.5)
     20.0
@@ -42,17 +39,12 @@ def arithmetic_time(flops, P, peak, peak_fraction):
 
 
 @formula(
-    symbol=r"T_\text{stage}",
-    unit="s",
-    source="counting",
-    conditions="every rank of a pipeline has an equal part of the layers",
+    r"T_\text{stage}", "s", "counting", "every rank of a pipeline has an equal part of the layers"
 )
 def stage_time(micro_time, m, p):
     """The time that one rank spends in a step on its part of every micro-batch.
 
-    Equation: its part of the layers, for each micro-batch. Arguments: `micro_time`, seconds of one
-    micro-batch in all layers; `m` micro-batches; `p` stages. Returns seconds.
-    Raises ZeroDivisionError for no stages. Source: counting.
+    Its part of the layers, for each micro-batch.
 
     >>> stage_time(micro_time=0.8, m=16, p=4)
     3.2
@@ -61,18 +53,15 @@ def stage_time(micro_time, m, p):
 
 
 @formula(
-    symbol=r"T_\text{stream}",
-    unit="s",
-    source="Ivanov et al. 2021, for what is bound by memory",
-    conditions="these operations are bound by memory, and are fused as far as the constant says",
+    r"T_\text{stream}",
+    "s",
+    "Ivanov et al. 2021, for what is bound by memory",
+    "these operations are bound by memory, and are fused as far as the constant says",
 )
 def streaming_time(touches, kept_bytes, m, p, bandwidth, bandwidth_fraction):
     """The time of all that is neither a product nor attention: bytes through memory.
 
-    Equation: every byte that is kept for the backward pass is written or read so many times.
-    Arguments: `touches`; `kept_bytes` of one micro-batch in all layers; `m` micro-batches; `p`
-    stages; `bandwidth` bytes/s and the share of it that is reached. Returns seconds.
-    Raises ZeroDivisionError for a rate of 0. Source: Ivanov et al. 2021.
+    Every byte that is kept for the backward pass is written or read so many times.
 
     >>> streaming_time(8, kept_bytes=10e9, m=4, p=2, bandwidth=2e12, bandwidth_fraction=0.8)
     0.1
@@ -81,17 +70,15 @@ def streaming_time(touches, kept_bytes, m, p, bandwidth, bandwidth_fraction):
 
 
 @formula(
-    symbol=r"T_\text{gap}",
-    unit="s",
-    source="counting",
-    conditions="the same for every layer and every GPU, which is a coarse assumption",
+    r"T_\text{gap}",
+    "s",
+    "counting",
+    "the same for every layer and every GPU, which is a coarse assumption",
 )
 def gap_time(idle, passes, layers, m, p):
     """The time in which a rank waits for its own kernels to start.
 
-    Equation: so much for every pass through every layer.
-    Arguments: `idle` seconds; `passes` through a layer; `layers`; `m` micro-batches; `p` stages.
-    Returns seconds. Raises ZeroDivisionError for no stages. Source: counting.
+    So much for every pass through every layer.
 
     >>> gap_time(idle=0.0005, passes=3, layers=32, m=8, p=4)
     0.096

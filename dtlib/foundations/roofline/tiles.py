@@ -10,18 +10,15 @@ from dtlib.formulas.poly import ceil, minimum, sqrt
 
 
 @formula(
-    symbol=r"N_\text{tile}",
-    unit="",
-    source="NVIDIA, Matrix Multiplication Background, 2023",
-    conditions="a tile at the border costs as much as any other",
+    r"N_\text{tile}",
+    "",
+    "NVIDIA, Matrix Multiplication Background, 2023",
+    "a tile at the border costs as much as any other",
 )
 def tile_count(rows, columns, tile_rows, tile_columns):
     """The tiles that cover a result: one multiprocessor computes one tile.
 
-    Equation: whole tiles down, times whole tiles across.
-    Arguments: the sides of the result and of a tile. Returns a count.
-    Raises ZeroDivisionError for a tile without a side.
-    Source: NVIDIA, Matrix Multiplication Background, 2023.
+    Whole tiles down, times whole tiles across.
 
     >>> tile_count(rows=256, columns=256, tile_rows=128, tile_columns=128)
     4
@@ -32,17 +29,15 @@ def tile_count(rows, columns, tile_rows, tile_columns):
 
 
 @formula(
-    symbol=r"N_\text{wave}",
-    unit="",
-    source="NVIDIA, Matrix Multiplication Background, 2023",
-    conditions="tiles of equal length, one at a time on each multiprocessor",
+    r"N_\text{wave}",
+    "",
+    "NVIDIA, Matrix Multiplication Background, 2023",
+    "tiles of equal length, one at a time on each multiprocessor",
 )
 def wave_count(tiles, sms):
     """The turns that a GPU needs to compute so many tiles, each multiprocessor one tile a turn.
 
-    Equation: tiles over multiprocessors, rounded up. Arguments: two counts. Returns a count.
-    Raises ZeroDivisionError for no multiprocessor.
-    Source: NVIDIA, Matrix Multiplication Background, 2023.
+    Tiles over multiprocessors, rounded up.
 
     >>> wave_count(tiles=132, sms=132), wave_count(tiles=133, sms=132)
     (1, 2)
@@ -51,17 +46,15 @@ def wave_count(tiles, sms):
 
 
 @formula(
-    symbol=r"\eta_\text{wave}",
-    unit="",
-    source="NVIDIA, Matrix Multiplication Background, 2023",
-    conditions="tiles of equal length, one at a time on each multiprocessor",
+    r"\eta_\text{wave}",
+    "",
+    "NVIDIA, Matrix Multiplication Background, 2023",
+    "tiles of equal length, one at a time on each multiprocessor",
 )
 def wave_efficiency(tiles, sms):
     """The share of all turns of all multiprocessors in which one has a tile to compute.
 
-    Equation: tiles over the places that the waves offer. Arguments: two counts.
-    Returns a ratio from 0 to 1. Raises ZeroDivisionError for no tile or no multiprocessor.
-    Source: NVIDIA, Matrix Multiplication Background, 2023.
+    Tiles over the places that the waves offer.
 
     >>> wave_efficiency(tiles=132, sms=132), round(wave_efficiency(tiles=133, sms=132), 3)
     (1.0, 0.504)
@@ -70,19 +63,17 @@ def wave_efficiency(tiles, sms):
 
 
 @formula(
-    symbol=r"T_\text{tile}",
-    unit="s",
-    source="multiply-adds and the fetching of operands, counted for one tile",
-    conditions="every multiprocessor has an equal share of the peak rate",
+    r"T_\text{tile}",
+    "s",
+    "multiply-adds and the fetching of operands, counted for one tile",
+    "every multiprocessor has an equal share of the peak rate",
 )
 def tile_time(inner, tile_rows, tile_columns, edge, peak, sms):
     """The time in which one multiprocessor computes one tile.
 
-    Equation: each of the `inner` steps fetches one number for each row and column of the tile, at
-    the price of `edge` multiply-adds, and multiplies all of them with one another. So a large tile
-    is near its share of the peak, and a small one is not.
-    Arguments: `inner`, the sides of the tile, `edge`: counts; `peak` FLOP/s, `sms` a count.
-    Returns seconds. Raises ZeroDivisionError for a peak of 0. Source: count.
+    Each of the `inner` steps fetches one number for each row and column of the tile, at the price
+    of `edge` multiply-adds, and multiplies all of them with one another. So a large tile is near
+    its share of the peak, and a small one is not.
 
     >>> round(tile_time(inner=4096, tile_rows=128, tile_columns=256, edge=8, peak=989e12, sms=132)
     ...       * 1e6, 1)
@@ -92,19 +83,16 @@ def tile_time(inner, tile_rows, tile_columns, edge, peak, sms):
 
 
 @formula(
-    symbol=r"Q_\text{waves}",
-    unit="B",
-    source="surface of a wave's tiles, laid side by side in a square",
-    conditions="tiles of one wave read together, and nothing stays in the cache until the next",
+    r"Q_\text{waves}",
+    "B",
+    "surface of a wave's tiles, laid side by side in a square",
+    "tiles of one wave read together, and nothing stays in the cache until the next",
 )
 def wave_bytes(rows, columns, inner, tile_rows, tile_columns, tiles, sms, element_bytes):
     """The traffic of a product whose every wave reads its operands anew.
 
-    Equation: the tiles of a wave form at best a square, which needs as many rows of the one matrix
-    and columns of the other as its side is long; the result is written once.
-    Arguments: the sides of the result, of the sum and of a tile; how many `tiles` and `sms`;
-    `element_bytes` bytes. Returns bytes. Raises ZeroDivisionError for no multiprocessor.
-    Source: count.
+    The tiles of a wave form at best a square, which needs as many rows of the one matrix and
+    columns of the other as its side is long; the result is written once.
 
     >>> wave_bytes(8192, 8192, 65536, 128, 256, tiles=2048, sms=132, element_bytes=2) / 1e9
     8.857...

@@ -55,19 +55,17 @@ class AllocatorModel:
 
 
 @formula(
-    symbol=r"M_\text{out}",
-    unit="B",
-    source="counting",
-    conditions="the last stage, one micro-batch; logits divided among the ranks of a layer",
+    r"M_\text{out}",
+    "B",
+    "counting",
+    "the last stage, one micro-batch; logits divided among the ranks of a layer",
 )
 def output_bytes(micro_batch, seq, vocab, hidden, tp, cp, stream_ranks, element_bytes):
     """What the end of the model needs: the logits with their gradient, and what the head reads.
 
-    Equation: so many bytes for each word of each token, and 4 for each number of the stream: the
-    input of the last norm and that of the head.
-    Arguments: `micro_batch`, `seq`, `vocab`, `hidden`, `tp`, `cp` and `stream_ranks`, counts;
-    `element_bytes` of one word: 2 of the product, 4 in 32 bits, 4 of the softmax; a fused loss
-    needs less. Returns bytes. Raises ZeroDivisionError for ranks of 0. Source: counting.
+    So many bytes for each word of each token, and 4 for each number of the stream: the input of the
+    last norm and that of the head. `element_bytes` of one word: 2 of the product, 4 in 32 bits, 4
+    of the softmax; a fused loss needs less.
 
     >>> output_bytes(micro_batch=1, seq=8192, vocab=128256, hidden=4096, tp=1, cp=1,
     ...              stream_ranks=1, element_bytes=4) / 1e9
@@ -77,18 +75,16 @@ def output_bytes(micro_batch, seq, vocab, hidden, tp, cp, stream_ranks, element_
 
 
 @formula(
-    symbol=r"M_\text{full}",
-    unit="B",
-    source=_KORTHIKANTI,
-    conditions="sequence parallelism, 16 bits, inputs gathered again in the backward pass",
+    r"M_\text{full}",
+    "B",
+    _KORTHIKANTI,
+    "sequence parallelism, 16 bits, inputs gathered again in the backward pass",
 )
 def gathered_stream_bytes(seq, micro_batch, hidden, cp):
     """What sequence parallelism needs for a moment, undivided: one layer's messages.
 
-    Equation: four tensors as wide as the stream for all tokens: the gathered input and its
-    gradient, the sum's addends before they are scattered, and their gathered gradient.
-    Arguments: counts. Returns bytes. Raises ZeroDivisionError for `cp` = 0.
-    Source: Korthikanti et al. 2023.
+    Four tensors as wide as the stream for all tokens: the gathered input and its gradient, the
+    sum's addends before they are scattered, and their gathered gradient.
 
     >>> gathered_stream_bytes(seq=4096, micro_batch=1, hidden=8192, cp=1) / 2**20
     256.0
@@ -97,16 +93,15 @@ def gathered_stream_bytes(seq, micro_batch, hidden, cp):
 
 
 @formula(
-    symbol=r"M_\text{kv}^\text{ring}",
-    unit="B",
-    source="Liu et al. 2023",
-    conditions="ring attention: one block is in use while the next one arrives",
+    r"M_\text{kv}^\text{ring}",
+    "B",
+    "Liu et al. 2023",
+    "ring attention: one block is in use while the next one arrives",
 )
 def ring_block_bytes(seq, micro_batch, cp, key_bytes, tp, kv_heads):
     """What context parallelism needs for a moment: two blocks of other ranks' keys and values.
 
-    Equation: twice the bytes of the rank's own. Arguments: counts; `key_bytes` of one token.
-    Returns bytes. Raises ZeroDivisionError for `cp` = 0. Source: Liu et al. 2023.
+    Twice the bytes of the rank's own.
 
     >>> ring_block_bytes(seq=131072, micro_batch=1, cp=8, key_bytes=4096, tp=1, kv_heads=8) / 2**20
     128.0
@@ -115,17 +110,15 @@ def ring_block_bytes(seq, micro_batch, cp, key_bytes, tp, kv_heads):
 
 
 @formula(
-    symbol=r"M_\text{ahead}",
-    unit="B",
-    source="fitted to nanotron's runs",
-    conditions="sequence parallelism without a pipeline; messages on a stream of their own",
+    r"M_\text{ahead}",
+    "B",
+    "fitted to nanotron's runs",
+    "sequence parallelism without a pipeline; messages on a stream of their own",
 )
 def ahead_buffer_bytes(ahead_bytes, layers, seq, micro_batch, hidden, cp):
     """Messages of all layers whose blocks are not free again when the host asks for the next.
 
-    Equation: so many bytes for each number of the stream, in each layer, for all tokens.
-    Arguments: `ahead_bytes` bytes; counts. Returns bytes. Raises ZeroDivisionError for `cp` = 0.
-    Source: fitted; see `AllocatorModel`.
+    So many bytes for each number of the stream, in each layer, for all tokens.
 
     >>> ahead_buffer_bytes(ahead_bytes=2, layers=32, seq=4096, micro_batch=1, hidden=4096, cp=1)
     1073741824.0
@@ -134,16 +127,15 @@ def ahead_buffer_bytes(ahead_bytes, layers, seq, micro_batch, hidden, cp):
 
 
 @formula(
-    symbol=r"M_\text{reserve}",
-    unit="B",
-    source="fitted to nanotron's runs",
-    conditions="PyTorch's caching allocator with its defaults",
+    r"M_\text{reserve}",
+    "B",
+    "fitted to nanotron's runs",
+    "PyTorch's caching allocator with its defaults",
 )
 def reserve_bytes(reserve_share, moving_bytes):
     """What the allocator holds and nobody uses.
 
-    Equation: a share of what comes and goes. Arguments: `reserve_share`; `moving_bytes` bytes.
-    Returns bytes. Raises nothing. Source: fitted; see `AllocatorModel`.
+    A share of what comes and goes.
 
     >>> reserve_bytes(reserve_share=0.15, moving_bytes=20e9) / 1e9
     3.0

@@ -172,10 +172,10 @@ def _by_division(rows) -> TokenBytes:
 
 
 @formula(
-    symbol=r"M_\text{layer}^\text{rank}",
-    unit="B",
-    source=_KORTHIKANTI,
-    conditions="16-bit activations; every rank has an equal share; experts evenly loaded",
+    r"M_\text{layer}^\text{rank}",
+    "B",
+    _KORTHIKANTI,
+    "16-bit activations; every rank has an equal share; experts evenly loaded",
 )
 def kept_layer_bytes(
     seq, micro_batch, cp, stream_bytes, stream_ranks, split_bytes, pair_bytes, tp, key_bytes,
@@ -183,11 +183,9 @@ def kept_layer_bytes(
 ):  # fmt: skip
     """What one layer keeps of one micro-batch on one rank, whatever its architecture.
 
-    Equation: for each of the rank's tokens, the stream, the heads and inner numbers with the pairs
-    of all tokens, and keys and values, each divided among the ranks that share it.
-    Arguments: `seq`, `micro_batch`, `cp`, `tp` and `kv_heads`, counts; `stream_ranks`, `tp` under
-    sequence parallelism and 1 without; the four kinds of bytes as `token_bytes` counts them.
-    Returns bytes. Raises ZeroDivisionError for ranks of 0. Source: Korthikanti et al. 2023.
+    For each of the rank's tokens, the stream, the heads and inner numbers with the pairs of all
+    tokens, and keys and values, each divided among the ranks that share it. The four kinds of bytes
+    are as `token_bytes` counts them.
 
     >>> kept_layer_bytes(seq=2048, micro_batch=1, cp=1, stream_bytes=10 * 12288, stream_ranks=8,
     ...                  split_bytes=20 * 12288, pair_bytes=0, tp=8, key_bytes=4 * 12288,
@@ -205,18 +203,19 @@ def kept_layer_bytes(
 
 
 @formula(
-    symbol=r"M_\text{layer}^\text{gated}",
-    unit="B",
-    source="counting the tensors of Touvron et al. 2023 as Korthikanti et al. 2023 do",
-    conditions="RMS norms, SwiGLU, no dropout, FlashAttention, 16-bit activations, sequence "
-    "parallelism; no more ranks than heads of keys; a fused SwiGLU keeps 2 H_ffn less",
+    r"M_\text{layer}^\text{gated}",
+    "B",
+    "counting the tensors of Touvron et al. 2023 as Korthikanti et al. 2023 do",
+    (
+        "RMS norms, SwiGLU, no dropout, FlashAttention, 16-bit activations, sequence "
+        "parallelism; no more ranks than heads of keys; a fused SwiGLU keeps 2 H_ffn less"
+    ),
 )
 def gated_layer_bytes(seq, micro_batch, hidden, heads, kv_heads, ffn, tp, cp):
     """What a layer like Llama's keeps of one micro-batch on one rank.
 
-    Equation: 12 bytes for each number of the stream, 4 more for its share of keys and values,
-    4 per head for FlashAttention, 8 for each inner number. Arguments: counts. Returns bytes.
-    Raises ZeroDivisionError for ranks of 0. Source: Korthikanti et al. 2023 for the method.
+    12 bytes for each number of the stream, 4 more for its share of keys and values, 4 per head for
+    FlashAttention, 8 for each inner number.
 
     >>> gated_layer_bytes(seq=2048, micro_batch=1, hidden=4096, heads=32, kv_heads=32, ffn=11008,
     ...                   tp=1, cp=1) * 32 / 1e9
@@ -229,17 +228,15 @@ def gated_layer_bytes(seq, micro_batch, hidden, heads, kv_heads, ffn, tp, cp):
 
 
 @formula(
-    symbol=r"M_\text{layer}^\text{tp}",
-    unit="B",
-    source=_KORTHIKANTI,
-    conditions="classical layer with dropout, 16-bit activations, scores kept; their equation 2",
+    r"M_\text{layer}^\text{tp}",
+    "B",
+    _KORTHIKANTI,
+    "classical layer with dropout, 16-bit activations, scores kept; their equation 2",
 )
 def tensor_layer_bytes(seq, micro_batch, hidden, heads, tp):
     """What a classical layer keeps on one of several tensor-parallel ranks.
 
-    Equation: 10 of the 34 bytes are between the matrices, whole on every rank.
-    Arguments: counts. Returns bytes. Raises ZeroDivisionError for `tp` = 0.
-    Source: Korthikanti et al. 2023.
+    10 of the 34 bytes are between the matrices, whole on every rank.
 
     >>> tensor_layer_bytes(seq=2048, micro_batch=1, hidden=12288, heads=96, tp=8) / 2**20
     552.0
@@ -248,16 +245,15 @@ def tensor_layer_bytes(seq, micro_batch, hidden, heads, tp):
 
 
 @formula(
-    symbol=r"M_\text{layer}^\text{sp}",
-    unit="B",
-    source=_KORTHIKANTI,
-    conditions="classical layer with dropout, 16-bit activations, scores kept; their equation 4",
+    r"M_\text{layer}^\text{sp}",
+    "B",
+    _KORTHIKANTI,
+    "classical layer with dropout, 16-bit activations, scores kept; their equation 4",
 )
 def sequence_layer_bytes(seq, micro_batch, hidden, heads, tp):
     """What it keeps when sequence parallelism divides what is between the matrices as well.
 
-    Equation: everything, divided by the ranks. Arguments: counts. Returns bytes.
-    Raises ZeroDivisionError for `tp` = 0. Source: Korthikanti et al. 2023.
+    Everything, divided by the ranks.
 
     >>> sequence_layer_bytes(seq=2048, micro_batch=1, hidden=12288, heads=96, tp=8) / 2**20
     342.0
@@ -266,18 +262,16 @@ def sequence_layer_bytes(seq, micro_batch, hidden, heads, tp):
 
 
 @formula(
-    symbol=r"M_\text{act}^\text{stage}",
-    unit="B",
-    source="Narayanan et al. 2021; Chen et al. 2016 for segments",
-    conditions="equal layers, equal micro-batches",
+    r"M_\text{act}^\text{stage}",
+    "B",
+    "Narayanan et al. 2021; Chen et al. 2016 for segments",
+    "equal layers, equal micro-batches",
 )
 def stage_kept_bytes(layer_bytes, layers, segment, in_flight):
     """What a rank keeps of all micro-batches that are under way, in its layers of one kind.
 
-    Equation: so many bytes for each micro-batch and layer, or for each segment where only the
-    first layer of a segment keeps something. Arguments: `layer_bytes` bytes of one layer and
-    micro-batch; `layers` of the rank; `segment` layers (1); `in_flight` micro-batches.
-    Returns bytes. Raises ZeroDivisionError for empty segments. Source: Narayanan et al. 2021.
+    So many bytes for each micro-batch and layer, or for each segment where only the first layer of
+    a segment keeps something. `layers` are the rank's.
 
     >>> [stage_kept_bytes(layer_bytes=1e8, layers=10, segment=k, in_flight=4) / 1e9 for k in (1, 4)]
     [4.0, 1.2]
@@ -286,17 +280,16 @@ def stage_kept_bytes(layer_bytes, layers, segment, in_flight):
 
 
 @formula(
-    symbol=r"M_\text{again}",
-    unit="B",
-    source="Chen et al. 2016",
-    conditions="one segment is repeated at a time, and all of it before its backward pass",
+    r"M_\text{again}",
+    "B",
+    "Chen et al. 2016",
+    "one segment is repeated at a time, and all of it before its backward pass",
 )
 def segment_work_bytes(repeated_bytes, layer_bytes, segment):
     """What a rank holds besides while it repeats a segment of its forward pass.
 
-    Equation: what each layer of the segment had not kept, and the inputs of all its layers but the
-    first, which is there. Arguments: `repeated_bytes` and `layer_bytes`, not kept and kept by one
-    layer; `segment` layers. Returns bytes. Raises nothing. Source: Chen et al. 2016.
+    What each layer of the segment had not kept, and the inputs of all its layers but the first,
+    which is there.
 
     >>> [segment_work_bytes(repeated_bytes=9e8, layer_bytes=1e8, segment=k) / 1e9 for k in (1, 4)]
     [0.9, 3.9]
@@ -305,16 +298,15 @@ def segment_work_bytes(repeated_bytes, layer_bytes, segment):
 
 
 @formula(
-    symbol=r"s_\text{cross}",
-    unit="",
-    source=_KORTHIKANTI,
-    conditions="classical layer with dropout, scores kept; width of a head fixed",
+    r"s_\text{cross}",
+    "",
+    _KORTHIKANTI,
+    "classical layer with dropout, scores kept; width of a head fixed",
 )
 def score_crossover_seq(hidden, heads):
     """The length of a sequence at which the scores need as much memory as all the rest of a layer.
 
-    Equation: 34 H / 5 A, which only the width of a head decides. Arguments: counts. Returns tokens.
-    Raises ZeroDivisionError for no heads. Source: Korthikanti et al. 2023.
+    34 H / 5 A, which only the width of a head decides.
 
     >>> score_crossover_seq(hidden=4096, heads=32)
     870.4

@@ -101,19 +101,12 @@ class _Recipes(dict):
 recipes = _Recipes({recipe.name: recipe for recipe in _RECIPES})
 
 
-@formula(
-    symbol=r"M_\text{w}",
-    unit="B",
-    source=_ZERO,
-    conditions="stages 0 to 3; the parts are equal",
-)
+@formula(r"M_\text{w}", "B", _ZERO, "stages 0 to 3; the parts are equal")
 def held_weight_bytes(params, element_bytes, stage, dp):
     """What a rank holds of the weights that multiply.
 
-    Equation: so many bytes for each parameter; stage 3 divides them among the replicas.
-    Arguments: `params` of this rank without ZeRO; `element_bytes` bytes; `stage`; `dp` replicas.
-    Returns bytes. Raises ZeroDivisionError for `dp` = 0 in stage 3.
-    Source: Rajbhandari et al. 2020.
+    So many bytes for each parameter; stage 3 divides them among the replicas. `params` are this
+    rank's without ZeRO.
 
     >>> [held_weight_bytes(params=7e9, element_bytes=2, stage=z, dp=8) / 1e9 for z in (2, 3)]
     [14.0, 1.75]
@@ -122,18 +115,16 @@ def held_weight_bytes(params, element_bytes, stage, dp):
 
 
 @formula(
-    symbol=r"M_\text{g}",
-    unit="B",
-    source=_ZERO,
-    conditions="stages 0 to 3; the parts are equal; kept from one micro-batch to the next",
+    r"M_\text{g}",
+    "B",
+    _ZERO,
+    "stages 0 to 3; the parts are equal; kept from one micro-batch to the next",
 )
 def held_gradient_bytes(params, element_bytes, stage, dp):
     """What a rank holds of the gradients.
 
-    Equation: so many bytes for each parameter; from stage 2 on divided among the replicas.
-    Arguments: `params` of this rank without ZeRO; `element_bytes` bytes; `stage`; `dp` replicas.
-    Returns bytes. Raises ZeroDivisionError for `dp` = 0 from stage 2 on.
-    Source: Rajbhandari et al. 2020.
+    So many bytes for each parameter; from stage 2 on divided among the replicas. `params` are this
+    rank's without ZeRO.
 
     >>> [held_gradient_bytes(params=7e9, element_bytes=2, stage=z, dp=8) / 1e9 for z in (1, 2)]
     [14.0, 1.75]
@@ -141,19 +132,12 @@ def held_gradient_bytes(params, element_bytes, stage, dp):
     return element_bytes * params / gradient_shards(stage, dp)
 
 
-@formula(
-    symbol=r"M_\text{o}",
-    unit="B",
-    source=_ZERO,
-    conditions="stages 0 to 3; the parts are equal",
-)
+@formula(r"M_\text{o}", "B", _ZERO, "stages 0 to 3; the parts are equal")
 def held_optimizer_bytes(params, element_bytes, stage, dp):
     """What a rank holds of something that only the optimizer needs: master copy or moments.
 
-    Equation: so many bytes for each parameter; from stage 1 on divided among the replicas.
-    Arguments: `params` of this rank without ZeRO; `element_bytes` bytes; `stage`; `dp` replicas.
-    Returns bytes. Raises ZeroDivisionError for `dp` = 0 from stage 1 on.
-    Source: Rajbhandari et al. 2020.
+    So many bytes for each parameter; from stage 1 on divided among the replicas. `params` are this
+    rank's without ZeRO.
 
     >>> [held_optimizer_bytes(params=7e9, element_bytes=12, stage=z, dp=8) / 1e9 for z in (0, 1)]
     [84.0, 10.5]

@@ -5,19 +5,18 @@ from dtlib.formulas.poly import minimum, sqrt
 
 
 @formula(
-    symbol=r"M_\text{seg}",
-    unit="B",
-    source="Chen et al. 2016, with a layer's input apart from what the layer keeps",
-    conditions="equal layers; segments of equal length; the last one is not recomputed; "
-    "a layer's own bytes include its input",
+    r"M_\text{seg}",
+    "B",
+    "Chen et al. 2016, with a layer's input apart from what the layer keeps",
+    (
+        "equal layers; segments of equal length; the last one is not recomputed; "
+        "a layer's own bytes include its input"
+    ),
 )
 def segment_peak_bytes(layers, segment, state_bytes, layer_bytes):
     """The most that is held when the input of every k-th layer is kept.
 
-    Equation: the kept inputs of all segments but the last, and one segment's whole tape.
-    Arguments: `layers`; `segment`, layers in a segment; `state_bytes` of a layer's input;
-    `layer_bytes`, what a layer keeps with its input. Returns bytes.
-    Raises ZeroDivisionError for empty segments. Source: Chen et al. 2016.
+    The kept inputs of all segments but the last, and one segment's whole tape.
 
     >>> [segment_peak_bytes(32, k, state_bytes=2, layer_bytes=34) for k in (1, 2, 8)]
     [96.0, 98.0, 278.0]
@@ -26,19 +25,16 @@ def segment_peak_bytes(layers, segment, state_bytes, layer_bytes):
 
 
 @formula(
-    symbol=r"k_\text{opt}",
-    unit="",
-    source="Chen et al. 2016, with a layer's input apart from what the layer keeps",
-    conditions="equal layers; not a whole number; below 1, every layer's input is kept",
+    r"k_\text{opt}",
+    "",
+    "Chen et al. 2016, with a layer's input apart from what the layer keeps",
+    "equal layers; not a whole number; below 1, every layer's input is kept",
 )
 def best_segment_length(layers, state_bytes, layer_bytes):
     """How many layers a segment should have, so that least is held.
 
-    Equation: where the derivative of the segments' law is 0; the square root of the layers only
-    where a layer keeps no more than its input.
-    Arguments: `layers`; `state_bytes` of a layer's input; `layer_bytes`, what it keeps with it.
-    Returns a count. Raises ZeroDivisionError for layers that keep nothing.
-    Source: Chen et al. 2016.
+    Where the derivative of the segments' law is 0; the square root of the layers only where a layer
+    keeps no more than its input.
 
     >>> best_segment_length(64, 2, 2), round(best_segment_length(32, 2, 34), 2)
     (8.0, 1.37)
@@ -47,20 +43,19 @@ def best_segment_length(layers, state_bytes, layer_bytes):
 
 
 @formula(
-    symbol=r"M_\text{stage}",
-    unit="B",
-    source="counting",
-    conditions="1F1B, one stage a rank; every segment is recomputed, so that no tape outlives a "
-    "forward pass, and one workspace serves all micro-batches",
+    r"M_\text{stage}",
+    "B",
+    "counting",
+    (
+        "1F1B, one stage a rank; every segment is recomputed, so that no tape outlives a "
+        "forward pass, and one workspace serves all micro-batches"
+    ),
 )
 def stage_segment_bytes(layers, segment, state_bytes, layer_bytes, p, m, rank):
     """The most that a stage holds: kept inputs of the micro-batches under way, one segment's tape.
 
-    Equation: as many micro-batches as are under way at this stage, p - r of them, each with the
-    inputs of its segments; and once the tape of a segment, whose input is kept already.
-    Arguments: `layers` of the whole model; `segment`, layers in a segment; `state_bytes` of a
-    layer's input; `layer_bytes`, what a layer keeps with it; `p` stages, `m` micro-batches, `rank`
-    from 0. Returns bytes. Raises ZeroDivisionError for empty segments. Source: counting.
+    As many micro-batches as are under way at this stage, p - r of them, each with the inputs of its
+    segments; and once the tape of a segment, whose input is kept already.
 
     >>> [stage_segment_bytes(80, 1, 2, 34, p=4, m=8, rank=rank) for rank in range(4)]
     [192.0, 152.0, 112.0, 72.0]
@@ -73,16 +68,15 @@ def stage_segment_bytes(layers, segment, state_bytes, layer_bytes, p, m, rank):
 
 
 @formula(
-    symbol=r"N_\text{again}",
-    unit="",
-    source="Griewank and Walther 2000, for one slot",
-    conditions="only the input of the chain is kept, and one layer is taped at a time",
+    r"N_\text{again}",
+    "",
+    "Griewank and Walther 2000, for one slot",
+    "only the input of the chain is kept, and one layer is taped at a time",
 )
 def one_slot_advances(layers):
     """The layers that are run again when nothing but the input is kept: not one pass, L/2 of them.
 
-    Equation: L - 1 layers to reach the last, L - 2 to reach the one before it, and so on.
-    Arguments: `layers`. Returns a count. Raises nothing. Source: Griewank and Walther 2000.
+    L - 1 layers to reach the last, L - 2 to reach the one before it, and so on.
 
     >>> one_slot_advances(32)
     496.0
@@ -91,17 +85,15 @@ def one_slot_advances(layers):
 
 
 @formula(
-    symbol=r"\phi_\text{core}",
-    unit="",
-    source="counting",
-    conditions="classical layers; all scores count, no causal half; the head is not counted",
+    r"\phi_\text{core}",
+    "",
+    "counting",
+    "classical layers; all scores count, no causal half; the head is not counted",
 )
 def selective_work_share(hidden, seq):
     """The work of one more attention core, over the work of a step without recomputation.
 
-    Equation: 4 s H FLOP a token and layer, over three times 24 H^2 + 4 s H.
-    Arguments: `hidden` width, `seq` tokens. Returns a share.
-    Raises ZeroDivisionError for a width of 0. Source: counting.
+    4 s H FLOP a token and layer, over three times 24 H^2 + 4 s H.
 
     >>> round(100 * selective_work_share(hidden=12288, seq=2048), 2)
     0.9
@@ -110,18 +102,18 @@ def selective_work_share(hidden, seq):
 
 
 @formula(
-    symbol=r"\phi_\text{full}",
-    unit="",
-    source="counting",
-    conditions="classical layers; all scores count, no causal half; every layer runs once more, "
-    "the head does not",
+    r"\phi_\text{full}",
+    "",
+    "counting",
+    (
+        "classical layers; all scores count, no causal half; every layer runs once more, "
+        "the head does not"
+    ),
 )
 def full_work_share(layers, hidden, seq, vocab):
     """The work of one more forward pass of all layers, over that of a step: below a third.
 
-    Equation: 24 H^2 + 4 s H FLOP a token and layer, over three times that and the head's 2 H V.
-    Arguments: counts. Returns a share. Raises ZeroDivisionError for a width of 0.
-    Source: counting.
+    24 H^2 + 4 s H FLOP a token and layer, over three times that and the head's 2 H V.
 
     >>> round(full_work_share(layers=12, hidden=768, seq=1024, vocab=50257), 3)
     0.243
@@ -130,16 +122,15 @@ def full_work_share(layers, hidden, seq, vocab):
 
 
 @formula(
-    symbol=r"\phi_\text{scores}",
-    unit="",
-    source="Korthikanti et al. 2023",
-    conditions="classical layer with dropout, scores kept, 16-bit numbers, one rank",
+    r"\phi_\text{scores}",
+    "",
+    "Korthikanti et al. 2023",
+    "classical layer with dropout, scores kept, 16-bit numbers, one rank",
 )
 def score_bytes_share(hidden, heads, seq):
     """The share of a layer's kept bytes that selective recomputation of the scores saves.
 
-    Equation: 5 A s / H of 34 + 5 A s / H. Arguments: counts. Returns a share.
-    Raises ZeroDivisionError for a width of 0. Source: Korthikanti et al. 2023.
+    5 A s / H of 34 + 5 A s / H.
 
     >>> round(score_bytes_share(hidden=12288, heads=96, seq=2048), 2)
     0.7

@@ -8,19 +8,16 @@ _PORTS = (
 
 
 @formula(
-    symbol=r"Q_\text{out,full}",
-    unit="B",
-    source="a node as one rank of an all-gather; Rajbhandari et al. 2020",
-    conditions=_PORTS,
+    r"Q_\text{out,full}",
+    "B",
+    "a node as one rank of an all-gather; Rajbhandari et al. 2020",
+    _PORTS,
 )
 def full_port_bytes(params, nodes, ranks_per_node, m, element_bytes):
     """What a rank's port sends between nodes when weights are cut over all ranks of all nodes.
 
-    Equation: for each micro-batch all weights enter a node twice, and gradients leave it once; the
-    ports of the node share the work.
-    Arguments: `params` parameters, `nodes`, `ranks_per_node`, `m` micro-batches a step,
-    `element_bytes` bytes of a number. Returns bytes of one step. Raises ZeroDivisionError for no
-    node or rank. Source: Rajbhandari et al. 2020.
+    For each micro-batch all weights enter a node twice, and gradients leave it once; the ports of
+    the node share the work. In one step.
 
     >>> full_port_bytes(params=8e9, nodes=16, ranks_per_node=8, m=1, element_bytes=2) / 1e9
     5.625
@@ -29,18 +26,15 @@ def full_port_bytes(params, nodes, ranks_per_node, m, element_bytes):
 
 
 @formula(
-    symbol=r"Q_\text{out,hybrid}",
-    unit="B",
-    source="Zhang et al. 2022; Zhao et al. 2023",
-    conditions=_PORTS + "; gradients are added between nodes once a step",
+    r"Q_\text{out,hybrid}",
+    "B",
+    "Zhang et al. 2022; Zhao et al. 2023",
+    _PORTS + "; gradients are added between nodes once a step",
 )
 def hybrid_port_bytes(params, nodes, ranks_per_node, element_bytes):
     """What a rank's port sends between nodes when every node has all weights among its ranks.
 
-    Equation: one all-reduce of the rank's part of the gradient, among the nodes.
-    Arguments: `params` parameters, `nodes`, `ranks_per_node`, `element_bytes` bytes of a number.
-    Returns bytes of one step. Raises ZeroDivisionError for no node or rank.
-    Source: Zhang et al. 2022; Zhao et al. 2023.
+    One all-reduce of the rank's part of the gradient, among the nodes. In one step.
 
     >>> hybrid_port_bytes(params=8e9, nodes=16, ranks_per_node=8, element_bytes=2) / 1e9
     3.75

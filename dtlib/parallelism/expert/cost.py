@@ -8,18 +8,16 @@ from dtlib.formulas.poly import ceil
 
 
 @formula(
-    symbol=r"Q_\text{route}",
-    unit="B",
-    source="a copy of every token to each of its experts, and back",
-    conditions="tokens are spread evenly over the experts; nothing is dropped; one layer, forward",
+    r"Q_\text{route}",
+    "B",
+    "a copy of every token to each of its experts, and back",
+    "tokens are spread evenly over the experts; nothing is dropped; one layer, forward",
 )
 def routed_bytes(tokens_per_rank, chosen, hidden, ep, element_bytes):
     """What one rank sends in the forward pass of one layer: the copies out, and as many results.
 
-    Equation: two journeys of H numbers for each copy of a token, of which one in P_ep is at home.
-    The backward pass makes both journeys again.
-    Arguments: `tokens_per_rank`, `chosen` experts of each, `hidden`, `ep` ranks, `element_bytes`.
-    Returns bytes. Raises ZeroDivisionError for no rank. Source: count.
+    Two journeys of H numbers for each copy of a token, of which one in P_ep is at home. The
+    backward pass makes both journeys again.
 
     >>> routed_bytes(tokens_per_rank=1024, chosen=1, hidden=4096, ep=8, element_bytes=2)
     14680064.0
@@ -28,17 +26,15 @@ def routed_bytes(tokens_per_rank, chosen, hidden, ep, element_bytes):
 
 
 @formula(
-    symbol=r"Q_\text{padded}",
-    unit="B",
-    source="Lepikhin et al. 2021, whose buffers have a fixed size",
-    conditions="every rank sends all its places at every expert, filled or not; one layer, forward",
+    r"Q_\text{padded}",
+    "B",
+    "Lepikhin et al. 2021, whose buffers have a fixed size",
+    "every rank sends all its places at every expert, filled or not; one layer, forward",
 )
 def padded_routed_bytes(tokens_per_rank, chosen, hidden, ep, element_bytes, capacity_factor):
     """The same with buffers of fixed size: the padding travels, too.
 
-    Equation: as `routed_bytes`, times the capacity factor.
-    Arguments: as there, and `capacity_factor`. Returns bytes.
-    Raises ZeroDivisionError for no rank. Source: Lepikhin et al. 2021.
+    As `routed_bytes`, times the capacity factor.
 
     >>> padded_routed_bytes(1024, 1, 4096, 8, 2, capacity_factor=1.25) / 14680064
     1.25
@@ -47,17 +43,15 @@ def padded_routed_bytes(tokens_per_rank, chosen, hidden, ep, element_bytes, capa
 
 
 @formula(
-    symbol=r"C_\text{expert}",
-    unit="",
-    source="Lepikhin et al. 2021; Fedus et al. 2022",
-    conditions="the tokens of one rank, or of whatever is counted together",
+    r"C_\text{expert}",
+    "",
+    "Lepikhin et al. 2021; Fedus et al. 2022",
+    "the tokens of one rank, or of whatever is counted together",
 )
 def expert_capacity(tokens_per_rank, chosen, experts, capacity_factor):
     """The places that these tokens have at each expert.
 
-    Equation: the mean number of copies for an expert, times the capacity factor, rounded up.
-    Arguments: `tokens_per_rank`, `chosen` of `experts`, `capacity_factor`. Returns a count.
-    Raises ZeroDivisionError for no expert. Source: Fedus et al. 2022.
+    The mean number of copies for an expert, times the capacity factor, rounded up.
 
     >>> expert_capacity(tokens_per_rank=64, chosen=2, experts=8, capacity_factor=1.25)
     20
@@ -66,17 +60,15 @@ def expert_capacity(tokens_per_rank, chosen, experts, capacity_factor):
 
 
 @formula(
-    symbol=r"w_\text{pad}",
-    unit="",
-    source="count of the places: those that are not filled",
-    conditions="all places are computed; the capacity is not rounded up",
+    r"w_\text{pad}",
+    "",
+    "count of the places: those that are not filled",
+    "all places are computed; the capacity is not rounded up",
 )
 def padding_fraction(dropped, capacity_factor):
     """The share of all places that stay empty, when a share of the copies is dropped.
 
-    Equation: of c places for each copy, the copies that are not dropped fill 1 - d.
-    Arguments: `dropped`, a share of the copies; `capacity_factor`. Returns a share.
-    Raises ZeroDivisionError for a capacity factor of 0. Source: count.
+    Of c places for each copy, the copies that are not dropped fill 1 - d.
 
     >>> padding_fraction(dropped=0.37, capacity_factor=1.25)
     0.496
@@ -85,17 +77,15 @@ def padding_fraction(dropped, capacity_factor):
 
 
 @formula(
-    symbol=r"T_\text{experts}",
-    unit="s",
-    source="the layer ends with its busiest expert",
-    conditions="one expert on each rank; two FLOP per weight and copy, three matrices",
+    r"T_\text{experts}",
+    "s",
+    "the layer ends with its busiest expert",
+    "one expert on each rank; two FLOP per weight and copy, three matrices",
 )
 def busiest_expert_time(tokens_per_rank, chosen, hidden, ffn, peak, busiest):
     """How long the experts' forward pass takes: as long as that of the busiest.
 
-    Equation: the work of an even share, 6 H H_ffn FLOP for each copy, times the busiest load over
-    the mean. Arguments: `tokens_per_rank`, `chosen`, `hidden`, `ffn`, `peak` FLOP/s, `busiest`.
-    Returns seconds. Raises ZeroDivisionError for a rate of 0. Source: count.
+    The work of an even share, 6 H H_ffn FLOP for each copy, times the busiest load over the mean.
 
     >>> busiest_expert_time(1000, 2, 1000, 1000, peak=12e9, busiest=2.5)
     2.5

@@ -14,18 +14,12 @@ _EQUAL = "equal stages, communication takes no time"
 _INTERLEAVED = f"{_EQUAL}; GPipe and 1F1B for v = 1; more stages on a rank need m = k p"
 
 
-@formula(
-    symbol=r"\phi_\text{idle}",
-    unit="",
-    source=_MEGATRON,
-    conditions=_INTERLEAVED,
-)
+@formula(r"\phi_\text{idle}", "", _MEGATRON, _INTERLEAVED)
 def pipeline_bubble_fraction(p, m, v):
     """The share of all ranks' time in which they wait.
 
-    Equation: p - 1 turns of filling and draining, beside v m of work. Arguments: `p` ranks, `m`
-    micro-batches, `v` stages of one rank. Returns a share of the whole step, not of the work.
-    Raises ZeroDivisionError for one rank without work. Source: Narayanan et al. 2021.
+    p - 1 turns of filling and draining, beside v m of work. A share of the whole step, not of the
+    work.
 
     >>> [round(pipeline_bubble_fraction(p=8, m=48, v=v), 4) for v in (1, 2)]
     [0.1273, 0.068]
@@ -33,19 +27,11 @@ def pipeline_bubble_fraction(p, m, v):
     return (p - 1) / (v * m + p - 1)
 
 
-@formula(
-    symbol=r"T_\text{pipe}",
-    unit="s",
-    source=_MEGATRON,
-    conditions=_INTERLEAVED,
-)
+@formula(r"T_\text{pipe}", "s", _MEGATRON, _INTERLEAVED)
 def pipeline_step_time(p, m, v, f, b, w):
     """How long a step takes, from the first forward pass to the last gradient.
 
-    Equation: m turns of work, and p - 1 turns of filling and draining that are 1/v as long.
-    Arguments: `p` ranks, `m` micro-batches, `v` stages of one rank; `f`, `b`, `w` seconds of a
-    rank's work for one micro-batch. Returns seconds. Raises ZeroDivisionError for `v` = 0.
-    Source: Narayanan et al. 2021.
+    m turns of work, and p - 1 turns of filling and draining that are 1/v as long.
 
     >>> pipeline_step_time(p=4, m=8, v=1, f=1, b=1, w=1)
     33.0
@@ -53,18 +39,11 @@ def pipeline_step_time(p, m, v, f, b, w):
     return (m + (p - 1) / v) * (f + b + w)
 
 
-@formula(
-    symbol=r"N_\text{1F1B}",
-    unit="",
-    source="Fan et al. 2021",
-    conditions="one stage on each rank",
-)
+@formula(r"N_\text{1F1B}", "", "Fan et al. 2021", "one stage on each rank")
 def one_f_one_b_peak_count(p, m, rank):
     """How many micro-batches a rank holds at most under 1F1B.
 
-    Equation: those that fill the ranks below it, and its own. Arguments: `p` ranks, `m`
-    micro-batches, `rank` from 0. Returns a count; GPipe's is m. Raises nothing.
-    Source: Fan et al. 2021.
+    Those that fill the ranks below it, and its own. GPipe's is m.
 
     >>> [one_f_one_b_peak_count(p=4, m=16, rank=r) for r in range(4)]
     [4, 3, 2, 1]
@@ -73,17 +52,13 @@ def one_f_one_b_peak_count(p, m, rank):
 
 
 @formula(
-    symbol=r"N_\text{interleaved}",
-    unit="",
-    source=_MEGATRON,
-    conditions="v stages on each rank, v >= 2, m = k p, at least 2 p",
+    r"N_\text{interleaved}", "", _MEGATRON, "v stages on each rank, v >= 2, m = k p, at least 2 p"
 )
 def interleaved_peak_count(p, v, rank):
     """How many micro-batches a rank holds at most when its stages interleave.
 
-    Equation: (v - 1) p + 2 (p - 1 - r) stages ahead, and one, each 1/v of a rank's share.
-    Arguments: `p` ranks, `v` stages of one rank, `rank` from 0. Returns a count, in micro-batches
-    of a rank's whole share. Raises ZeroDivisionError for `v` = 0. Source: Narayanan et al. 2021.
+    (v - 1) p + 2 (p - 1 - r) stages ahead, and one, each 1/v of a rank's share. In micro-batches of
+    a rank's whole share.
 
     >>> interleaved_peak_count(p=4, v=2, rank=0)
     5.5
@@ -92,18 +67,16 @@ def interleaved_peak_count(p, v, rank):
 
 
 @formula(
-    symbol=r"T_\text{zero}",
-    unit="s",
-    source=_ZERO,
-    conditions=f"{_EQUAL}; c = 1 or 2; m at least c (p - 1) + 1; t_W at most t_F and t_B",
+    r"T_\text{zero}",
+    "s",
+    _ZERO,
+    f"{_EQUAL}; c = 1 or 2; m at least c (p - 1) + 1; t_W at most t_F and t_B",
 )
 def zero_bubble_wait_time(p, c, f, b, w):
     """How long a rank waits between its first and its last action, when W is put off.
 
-    Equation: each of p - 1 stages costs a forward and a backward pass, and saves c W.
-    Arguments: `p` ranks; `c`, 1 for ZB-H1 and 2 for ZB-H2; `f`, `b`, `w` seconds of a rank's work
-    for one micro-batch. Returns seconds, of the rank that waits longest. Raises nothing.
-    Source: Qi et al. 2023.
+    Each of p - 1 stages costs a forward and a backward pass, and saves c W. `c` is 1 for ZB-H1 and
+    2 for ZB-H2. The wait is that of the rank that waits longest.
 
     >>> [zero_bubble_wait_time(p=8, c=c, f=1, b=1, w=1) for c in (1, 2)]
     [7, 0]
@@ -111,17 +84,11 @@ def zero_bubble_wait_time(p, c, f, b, w):
     return maximum(0, (p - 1) * (f + b - c * w))
 
 
-@formula(
-    symbol=r"N_\text{zero}",
-    unit="",
-    source=_ZERO,
-    conditions="whole c, m at least as large",
-)
+@formula(r"N_\text{zero}", "", _ZERO, "whole c, m at least as large")
 def zero_bubble_peak_count(p, c):
     """How many micro-batches every rank holds at most, when W is put off.
 
-    Equation: c for each of p - 1 stages, and one. Arguments: `p` ranks; `c`, 1 for ZB-H1 and 2 for
-    ZB-H2. Returns a count. Raises nothing. Source: Qi et al. 2023.
+    c for each of p - 1 stages, and one. `c` is 1 for ZB-H1 and 2 for ZB-H2.
 
     >>> [zero_bubble_peak_count(p=8, c=c) for c in (1, 2)]
     [8, 15]
@@ -130,19 +97,19 @@ def zero_bubble_peak_count(p, c):
 
 
 @formula(
-    symbol=r"T_\text{dual}",
-    unit="s",
-    source="DeepSeek-AI 2024",
-    conditions=f"{_EQUAL}; p and m even, m at least 2 p; t_F = t_B, t_W at most as long; a shared "
-    "forward and backward pass takes as long as both",
+    r"T_\text{dual}",
+    "s",
+    "DeepSeek-AI 2024",
+    (
+        f"{_EQUAL}; p and m even, m at least 2 p; t_F = t_B, t_W at most as long; a shared "
+        "forward and backward pass takes as long as both"
+    ),
 )
 def dual_pipe_wait_time(p, f, b, w):
     """How long a rank of DualPipe waits between its first and its last action.
 
-    Equation: (p/2 - 1)(F&B + B - 3 W), where F&B is the time of a forward and a whole backward
-    pass that share a rank, B that of a whole backward pass. Arguments: `p` ranks; `f`, `b`, `w`
-    seconds of a stage's work for one micro-batch. Returns seconds. Raises nothing.
-    Source: DeepSeek-AI 2024.
+    (p/2 - 1)(F&B + B - 3 W), where F&B is the time of a forward and a whole backward pass that
+    share a rank, B that of a whole backward pass. `f`, `b` and `w` are a stage's.
 
     >>> dual_pipe_wait_time(p=8, f=1, b=1, w=1)
     6.0
@@ -150,19 +117,12 @@ def dual_pipe_wait_time(p, f, b, w):
     return (p / 2 - 1) * ((f + b + w) + (b + w) - 3 * w)
 
 
-@formula(
-    symbol=r"Q_\text{pipe}",
-    unit="B",
-    source=_MEGATRON,
-    conditions="neighbouring stages are on different ranks",
-)
+@formula(r"Q_\text{pipe}", "B", _MEGATRON, "neighbouring stages are on different ranks")
 def pipeline_sent_bytes(n, m, p, v):
     """What all ranks of a pipeline send in one step.
 
-    Equation: n bytes across each of p v - 1 borders, m times there and m times back.
-    Arguments: `n` bytes of a layer's output for one micro-batch, `m` micro-batches, `p` ranks, `v`
-    stages of one rank. Returns bytes; a rank between two others sends 2 m v n of them.
-    Raises nothing. Source: Narayanan et al. 2021.
+    n bytes across each of p v - 1 borders, m times there and m times back. `n` is a layer's output
+    for one micro-batch. A rank between two others sends 2 m v n of them.
 
     >>> n = 2 * 2 * 4096 * 8192  # two sequences, two bytes for a number
     >>> [pipeline_sent_bytes(n, m=32, p=8, v=v) / 1e9 for v in (1, 2)]
@@ -172,19 +132,16 @@ def pipeline_sent_bytes(n, m, p, v):
 
 
 @formula(
-    symbol=r"T_\text{bubble}",
-    unit="s",
-    source=_MEGATRON,
-    conditions="equal stages; GPipe or 1F1B, interleaved if v is more than 1",
+    r"T_\text{bubble}",
+    "s",
+    _MEGATRON,
+    "equal stages; GPipe or 1F1B, interleaved if v is more than 1",
 )
 def pipeline_bubble_time(computing, p, m, v):
     """The time for which a rank of a pipeline waits in one step.
 
-    Equation: the first micro-batch reaches the last rank p - 1 turns late, and the last gradient
-    comes back as late; a turn is 1/m of the rank's work, or 1/v of that where stages interleave.
-    Arguments: `computing`, seconds of work of one rank; `p` ranks in the pipeline; `m`
-    micro-batches; `v` stages of one rank. Returns seconds.
-    Raises ZeroDivisionError for no micro-batches. Source: Narayanan et al. 2021.
+    The first micro-batch reaches the last rank p - 1 turns late, and the last gradient comes back
+    as late; a turn is 1/m of the rank's work, or 1/v of that where stages interleave.
 
     >>> pipeline_bubble_time(computing=32.0, p=8, m=32, v=1)
     7.0
@@ -193,18 +150,16 @@ def pipeline_bubble_time(computing, p, m, v):
 
 
 @formula(
-    symbol=r"T_\text{sends}",
-    unit="s",
-    source=_MEGATRON,
-    conditions="a stage waits for each message; stages that follow each other",
+    r"T_\text{sends}",
+    "s",
+    _MEGATRON,
+    "a stage waits for each message; stages that follow each other",
 )
 def pipeline_send_time(n, m, alpha, beta):
     """The time for which a stage of a pipeline sends in one step.
 
-    Equation: one message to the next stage and one back to the one before, per micro-batch.
-    Arguments: `n` bytes of a layer's output, `m` micro-batches, `alpha` seconds, `beta` bytes/s.
-    Returns seconds. Raises ZeroDivisionError for `beta` = 0.
-    Source: Narayanan et al. 2021.
+    One message to the next stage and one back to the one before, per micro-batch. `n` is a layer's
+    output.
 
     >>> round(pipeline_send_time(n=50e6, m=10, alpha=0, beta=50e9), 3)
     0.02

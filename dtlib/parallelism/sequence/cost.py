@@ -12,17 +12,11 @@ _RING = "Liu, Zaharia and Abbeel 2023"
 _ULYSSES = "Jacobs et al. 2023"
 
 
-@formula(
-    symbol=r"Q_\text{scores}",
-    unit="B",
-    source="counting",
-    conditions="all scores of one layer and one sequence, no mask",
-)
+@formula(r"Q_\text{scores}", "B", "counting", "all scores of one layer and one sequence, no mask")
 def attention_score_bytes(seq, heads, element_bytes):
     """What all attention scores of one layer would fill, if they were ever kept.
 
-    Equation: a number for every pair of tokens and every head. Arguments: `seq` tokens, `heads`,
-    `element_bytes` of one number. Returns bytes. Raises nothing. Source: counting.
+    A number for every pair of tokens and every head.
 
     >>> attention_score_bytes(seq=131072, heads=32, element_bytes=2) / 1e12
     1.099511627776
@@ -30,19 +24,11 @@ def attention_score_bytes(seq, heads, element_bytes):
     return element_bytes * heads * seq**2
 
 
-@formula(
-    symbol=r"Q_\text{hop}",
-    unit="B",
-    source=_RING,
-    conditions="keys and values of one rank's tokens, one layer",
-)
+@formula(r"Q_\text{hop}", "B", _RING, "keys and values of one rank's tokens, one layer")
 def ring_hop_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, element_bytes):
     """What a rank passes on in one step of a ring: keys and values of as many tokens as it holds.
 
-    Equation: two rows of the model's width for each token, of which grouped heads keep a share.
-    Arguments: `micro_batch` sequences of `seq` tokens, `hidden` width, `heads` of queries and
-    `kv_heads` of keys and values, `cp` ranks, `element_bytes` of one number. Returns bytes.
-    Raises ZeroDivisionError for no ranks or no heads. Source: Liu, Zaharia and Abbeel 2023.
+    Two rows of the model's width for each token, of which grouped heads keep a share.
 
     >>> ring_hop_bytes(1, 2**17, 4096, 32, 32, 8, 2) / 2**20
     256.0
@@ -51,18 +37,18 @@ def ring_hop_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, element_bytes)
 
 
 @formula(
-    symbol=r"Q_\text{ring}",
-    unit="B",
-    source=_RING,
-    conditions="forward; the same backward when everything that passed by is kept; also an "
-    "all-gather of the keys and values",
+    r"Q_\text{ring}",
+    "B",
+    _RING,
+    (
+        "forward; the same backward when everything that passed by is kept; also an "
+        "all-gather of the keys and values"
+    ),
 )
 def ring_attention_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, element_bytes):
     """What one rank sends in one layer of ring attention, forward.
 
-    Equation: a hop less than there are ranks, for step 0 needs nobody else's keys.
-    Arguments: as of `ring_hop_bytes`. Returns bytes. Raises ZeroDivisionError for no ranks or no
-    heads. Source: Liu, Zaharia and Abbeel 2023.
+    A hop less than there are ranks, for step 0 needs nobody else's keys.
 
     >>> ring_attention_bytes(1, 2**20, 8192, 64, 64, 16, 2) / 1e9
     32.212254...
@@ -71,17 +57,15 @@ def ring_attention_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, element_
 
 
 @formula(
-    symbol=r"Q_\text{lean}",
-    unit="B",
-    source=_RING,
-    conditions="backward, when keys and values travel again and collect their gradients",
+    r"Q_\text{lean}",
+    "B",
+    _RING,
+    "backward, when keys and values travel again and collect their gradients",
 )
 def lean_ring_backward_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, element_bytes):
     """What one rank sends in one layer of ring attention, backward, when nothing was kept.
 
-    Equation: keys and values make cp - 1 hops once more; their gradients make cp, for they must
-    come home. Arguments: as of `ring_hop_bytes`. Returns bytes. Raises ZeroDivisionError for no
-    ranks or no heads. Source: counting.
+    Keys and values make cp - 1 hops once more; their gradients make cp, for they must come home.
 
     >>> arguments = (1, 2**20, 8192, 64, 64, 16, 2)
     >>> lean_ring_backward_bytes(*arguments) / ring_attention_bytes(*arguments)
@@ -91,18 +75,18 @@ def lean_ring_backward_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, elem
 
 
 @formula(
-    symbol=r"Q_\text{Ulysses}",
-    unit="B",
-    source=_ULYSSES,
-    conditions="forward, and the same backward; cp divides the heads; key heads are copied where "
-    "there are fewer than ranks",
+    r"Q_\text{Ulysses}",
+    "B",
+    _ULYSSES,
+    (
+        "forward, and the same backward; cp divides the heads; key heads are copied where "
+        "there are fewer than ranks"
+    ),
 )
 def ulysses_attention_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, element_bytes):
     """What one rank sends in one layer for its four all-to-alls: queries, keys, values, result.
 
-    Equation: of each of the four the rank has a share 1/cp, and of that it keeps another 1/cp.
-    Arguments: as of `ring_hop_bytes`. Returns bytes. Raises ZeroDivisionError for no ranks or no
-    heads. Source: Jacobs et al. 2023.
+    Of each of the four the rank has a share 1/cp, and of that it keeps another 1/cp.
 
     >>> ulysses_attention_bytes(1, 2**20, 8192, 64, 64, 16, 2) / 1e9
     4.02653...
@@ -119,18 +103,11 @@ def ulysses_attention_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, eleme
     )
 
 
-@formula(
-    symbol=r"Q_\text{ring}/Q_\text{Ulysses}",
-    unit="",
-    source="the two volumes",
-    conditions="no more ranks than key heads",
-)
+@formula(r"Q_\text{ring}/Q_\text{Ulysses}", "", "the two volumes", "no more ranks than key heads")
 def ring_over_ulysses_ratio(heads, kv_heads, cp):
     """How many times as much a ring sends as Ulysses.
 
-    Equation: the ring sends keys and values to everybody; Ulysses sends everything once.
-    Arguments: `heads` of queries, `kv_heads` of keys and values, `cp` ranks. Returns a ratio.
-    Raises nothing. Source: counting.
+    The ring sends keys and values to everybody; Ulysses sends everything once.
 
     >>> ring_over_ulysses_ratio(heads=64, kv_heads=64, cp=16)
     8.0
@@ -140,18 +117,11 @@ def ring_over_ulysses_ratio(heads, kv_heads, cp):
     return kv_heads * cp / (heads + kv_heads)
 
 
-@formula(
-    symbol=r"W_\text{block}",
-    unit="FLOP",
-    source="counting",
-    conditions="forward, one layer, one block of scores, no mask",
-)
+@formula(r"W_\text{block}", "FLOP", "counting", "forward, one layer, one block of scores, no mask")
 def ring_step_flops(micro_batch, seq, hidden, cp):
     """The work of one step of a ring: a rank's queries with one rank's keys and values.
 
-    Equation: a score costs 2 FLOP for each number of its head, and using it costs as many.
-    Arguments: `micro_batch` sequences of `seq` tokens, `hidden` width, `cp` ranks. Returns FLOP.
-    Raises ZeroDivisionError for no ranks. Source: counting.
+    A score costs 2 FLOP for each number of its head, and using it costs as many.
 
     >>> ring_step_flops(micro_batch=1, seq=1024, hidden=64, cp=4) == 4 * 256**2 * 64
     True
@@ -160,17 +130,15 @@ def ring_step_flops(micro_batch, seq, hidden, cp):
 
 
 @formula(
-    symbol=r"Q_\text{buffers}",
-    unit="B",
-    source=_RING,
-    conditions="forward; one block of keys and values arrives while another is in use",
+    r"Q_\text{buffers}",
+    "B",
+    _RING,
+    "forward; one block of keys and values arrives while another is in use",
 )
 def ring_buffer_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, element_bytes):
     """What a rank of a ring holds at once: queries, the result, two blocks of keys and of values.
 
-    Equation: six shares of the sequence, of which grouped heads make four smaller.
-    Arguments: as of `ring_hop_bytes`. Returns bytes. Raises ZeroDivisionError for no ranks or no
-    heads. Source: Liu, Zaharia and Abbeel 2023.
+    Six shares of the sequence, of which grouped heads make four smaller.
 
     >>> arguments = (1, 2**17, 4096, 32, 32, 8, 2)
     >>> ring_buffer_bytes(*arguments) / ring_hop_bytes(*arguments)
@@ -180,18 +148,16 @@ def ring_buffer_bytes(micro_batch, seq, hidden, heads, kv_heads, cp, element_byt
 
 
 @formula(
-    symbol=r"T_\text{ring attention}",
-    unit="s",
-    source=_RING,
-    conditions="no mask, forward, one sequence, one layer; a hop runs beside the step before it",
+    r"T_\text{ring attention}",
+    "s",
+    _RING,
+    "no mask, forward, one sequence, one layer; a hop runs beside the step before it",
 )
 def ring_attention_time(seq, hidden, heads, kv_heads, cp, element_bytes, peak, alpha, beta):
     """The attention of one layer on a ring: a first step, then steps and hops side by side.
 
-    Equation: of a step and the hop that runs beside it the longer one counts; the last step has
-    no hop to wait for. Arguments: as of `ring_hop_bytes`, `peak` FLOP/s, `alpha` seconds, `beta`
-    bytes/s per direction. Returns seconds. Raises ZeroDivisionError for a rate of 0.
-    Source: Liu, Zaharia and Abbeel 2023.
+    Of a step and the hop that runs beside it the longer one counts; the last step has no hop to
+    wait for.
 
     >>> arguments = (2**17, 4096, 32, 32, 8, 2, 1e15)
     >>> [round(1e3 * ring_attention_time(*arguments, 0, beta), 2) for beta in (50e9, 5e9)]
@@ -204,16 +170,15 @@ def ring_attention_time(seq, hidden, heads, kv_heads, cp, element_bytes, peak, a
 
 
 @formula(
-    symbol=r"T_\text{gathered attention}",
-    unit="s",
-    source="ring all-gather, then attention",
-    conditions="no mask, forward, one sequence, one layer; nothing overlaps",
+    r"T_\text{gathered attention}",
+    "s",
+    "ring all-gather, then attention",
+    "no mask, forward, one sequence, one layer; nothing overlaps",
 )
 def all_gather_attention_time(seq, hidden, heads, kv_heads, cp, element_bytes, peak, alpha, beta):
     """The attention of one layer when all keys and values are fetched first.
 
-    Equation: cp - 1 hops, then cp steps. Arguments: as of `ring_attention_time`. Returns seconds.
-    Raises ZeroDivisionError for a rate of 0. Source: counting.
+    Cp - 1 hops, then cp steps.
 
     >>> arguments = (2**17, 4096, 32, 32, 8, 2, 1e15)
     >>> [round(1e3 * all_gather_attention_time(*arguments, 0, beta), 2) for beta in (50e9, 5e9)]
@@ -225,17 +190,15 @@ def all_gather_attention_time(seq, hidden, heads, kv_heads, cp, element_bytes, p
 
 
 @formula(
-    symbol=r"T_\text{Ulysses}",
-    unit="s",
-    source=_ULYSSES,
-    conditions="no mask, forward, one sequence, one layer; nothing overlaps; cp divides the heads",
+    r"T_\text{Ulysses}",
+    "s",
+    _ULYSSES,
+    "no mask, forward, one sequence, one layer; nothing overlaps; cp divides the heads",
 )
 def ulysses_attention_time(seq, hidden, heads, kv_heads, cp, element_bytes, peak, alpha, beta):
     """The attention of one layer with four all-to-alls, each of cp - 1 messages from every rank.
 
-    Equation: starts, bytes, and the same work as any other way. Arguments: as of
-    `ring_attention_time`. Returns seconds. Raises ZeroDivisionError for a rate of 0.
-    Source: Jacobs et al. 2023.
+    Starts, bytes, and the same work as any other way.
 
     >>> arguments = (2**17, 4096, 32, 32, 8, 2, 1e15)
     >>> [round(1e3 * ulysses_attention_time(*arguments, 0, beta), 2) for beta in (50e9, 5e9)]
@@ -249,16 +212,15 @@ def ulysses_attention_time(seq, hidden, heads, kv_heads, cp, element_bytes, peak
 
 
 @formula(
-    symbol=r"t_\text{contiguous}",
-    unit="",
-    source="the largest block of each step",
-    conditions="causal mask, contiguous layout, steps in time with each other",
+    r"t_\text{contiguous}",
+    "",
+    "the largest block of each step",
+    "causal mask, contiguous layout, steps in time with each other",
 )
 def contiguous_causal_steps(cp):
     """How many whole blocks of time a causal ring takes with contiguous shares.
 
-    Equation: the first step is half a block on every rank; in every later one somebody has a whole
-    one. Arguments: `cp` ranks. Returns a time in blocks. Raises nothing. Source: counting.
+    The first step is half a block on every rank; in every later one somebody has a whole one.
 
     >>> contiguous_causal_steps(8)
     7.5
@@ -267,16 +229,15 @@ def contiguous_causal_steps(cp):
 
 
 @formula(
-    symbol=r"t_\text{zigzag}",
-    unit="",
-    source="the largest block of each step",
-    conditions="causal mask, zigzag layout, steps in time with each other",
+    r"t_\text{zigzag}",
+    "",
+    "the largest block of each step",
+    "causal mask, zigzag layout, steps in time with each other",
 )
 def zigzag_causal_steps(cp):
     """How many whole blocks of time a causal ring takes with zigzag shares.
 
-    Equation: every block is half a block. Arguments: `cp` ranks. Returns a time in blocks.
-    Raises nothing. Source: counting.
+    Every block is half a block.
 
     >>> zigzag_causal_steps(8)
     4.0
