@@ -95,8 +95,8 @@ def sharded_data_parallel_intensity(tokens_per_rank, P, element_bytes):
 def data_parallel_tokens(P, element_bytes, peak, beta):
     """The tokens per rank at which computing and all-reducing take the same time.
 
-    Where the intensity of data parallelism is the ridge of the network. `beta` is what the all-
-    reduce gets.
+    Where the intensity of data parallelism is the ridge of the network. `beta` is what the
+    all-reduce gets.
 
     >>> round(data_parallel_tokens(P=10**9, element_bytes=2, peak=989e12, beta=400e9))
     1648
