@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dtlib.explore.arrows import Arrows
     from dtlib.explore.fastest import Fastest
     from dtlib.explore.bits_lab import BitsLab
-    from dtlib.explore.cuts import Cuts
+    from dtlib.explore.cuts.cuts import Cuts
     from dtlib.explore.pipeline_lab import PipelineLab
     from dtlib.explore.ring_steps.ring_steps import RingSteps
     from dtlib.explore.seats import SeatPlan

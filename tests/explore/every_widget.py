@@ -1,6 +1,14 @@
 """Every widget of the kit, with a task that can be done; shared by the tests of this room."""
 
-from dtlib.explore import BiasBalance, OffloadLab, RevolvePlayer, RingSteps, RouterBalance, Task
+from dtlib.explore import (
+    BiasBalance,
+    Cuts,
+    OffloadLab,
+    RevolvePlayer,
+    RingSteps,
+    RouterBalance,
+    Task,
+)
 
 EVERY = {
     RingSteps: {"task": Task(
@@ -23,6 +31,10 @@ EVERY = {
     RevolvePlayer: {"lengths": (4, 8, 32), "task": Task(
         "Below three passes, with few slots.",
         "layers == 32 and advances <= 96 and slots <= 3", {"slots": 3}, "Three slots.",
+    )},
+    Cuts: {"tokens": 4096, "hidden": 8192, "ffn": 32768, "task": Task(
+        "Divide both matrices, and send once.", "divided == 2 and collectives == 1",
+        {"first": "columns", "second": "rows"}, "Columns, then rows.",
     )},
 }  # fmt: skip
 

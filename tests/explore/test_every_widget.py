@@ -125,10 +125,11 @@ def test_keys_alone_do_its_task_and_reset_undoes_it(browser, tmp_path, kind):
 def turn(tab, control, value) -> None:
     """Bring a control to this value with the keyboard."""
     role = {"slider": "slider", "choice": "radio", "toggle": "checkbox"}[control["kind"]]
-    words = control["label"]
+    place, words = tab, control["label"]
     if role == "radio":
+        place = tab.get_by_role("group", name=words, exact=True)
         words = control["words"][control["values"].index(value)]
-    node = tab.get_by_role(role, name=words).first
+    node = place.get_by_role(role, name=words).first
     if role != "slider":
         node.press("Space")
         return

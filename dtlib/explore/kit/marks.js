@@ -18,6 +18,8 @@ const ink = {
   paper: paint("surface", "#fff"),
   onCommunication: paint("on-communication", "#1f2328"),
 };
+// A colour for each of several: ranks, curves.
+const inkOf = (i) => [ink.forward, ink.backward, ink.communication, ink.fourth][i % 4];
 const soft = { fill: ink.soft, "font-size": 12.5 };
 const bold = { "font-weight": 650 };
 const middle = { "text-anchor": "middle" };

@@ -37,8 +37,9 @@ function roomOf({ hint, player }, spec, seen, figures, width) {
   const controls = 8 + heights.reduce((sum, height) => sum + height + 4, -4);
   const transport = player ? (narrow ? 2 * touch + 16 : touch + 8) : 0;
   const readout = (seen.rows ?? []).reduce((sum, [name, value, share]) => {
-    const words = 22 * lines(name + value, 16.5);
-    return sum + 9 + words + (share === undefined ? 0 : 10);
+    const together = lines(name + value, 16.5);
+    const count = together > 1 ? lines(name, 15) + lines(value, 16.5) : 1;
+    return sum + 9 + 22 * count + (share === undefined ? 0 : 10);
   }, 8);
   const words = 8 + 20.3 * lines(seen.said, 14) + (hint ? 2 + 18.9 * lines(hint, 13) : 0);
   return Math.round(28 + head + task + stage + transport + controls + readout + words);

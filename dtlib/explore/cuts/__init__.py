@@ -1,0 +1,1 @@
+"""Two matrices that the reader divides: `cuts`."""
