@@ -5,9 +5,9 @@
     python -m book._tools.generated picture    draw the README's picture
 
 They are the README's table of chapters, the page of planned chapters, the quick reference, the
-pages of symptoms and of folklore, the page that says how every notebook was executed, and the
-chapters in _toc.yml. The picture is not compared: the last digits of a drawing may differ between
-machines.
+names by room, the pages of symptoms and of folklore, the page that says how every notebook was
+executed, and the chapters in _toc.yml. The picture is not compared: the last digits of a drawing may
+differ between machines.
 """
 
 import io
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from book._tools.folklore import folklore_page
 from book._tools.layout import ROOT, notebook_sources, write_if_new
+from book._tools.names_by_room import names_page
 from book._tools.quick_reference import quick_reference_page
 from book._tools.symptoms import symptoms_page
 from dtlib.contents import Chapter, parts
@@ -121,6 +122,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     return {
         root / "book/planned.md": planned_page(root),
         root / "book/quick-reference.md": quick_reference_page(root),
+        root / "book/names.md": names_page(root),
         root / "book/status.md": status_page(root),
         root / "book/folklore.md": folklore_page(root),
         root / "book/symptoms.md": symptoms_page(root),

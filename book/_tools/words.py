@@ -68,7 +68,7 @@ PASSED_OVER = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 OPTIONS = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
-REPEATED = ("planned.md", "quick-reference.md")  # generated from promises and docstrings
+REPEATED = ("planned.md", "quick-reference.md", "names.md")  # promises and docstrings
 SHORTEST_TEXT = 12  # characters: what is shorter is a name or a label
 
 

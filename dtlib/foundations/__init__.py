@@ -14,7 +14,8 @@ if TYPE_CHECKING:
         GB, KB, MB, TB, GiB, KiB, MiB, TiB, Gbit, ms, us, day, hour, minute, PFLOP, TFLOP, Quantity,
         parse_quantity, format_quantity,
     )
-    from dtlib.formulas.notation import Symbol, NOTATION, notation_table
+    from dtlib.formulas.symbol import Symbol
+    from dtlib.formulas.notation import NOTATION, notation_table
     from dtlib.formulas.formula import FormulaError, formulas, formula, Formula
     from dtlib.formulas.sheet import UnitError, SheetError, Given, line, total, Sheet
     from dtlib.machines.alpha_beta import (
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
         pipelined_chain_best_time, loggp_time, loggp_burst_time, loggp_alpha, loggp_beta,
     )
     from dtlib.machines.fit import Fit, fit_alpha_beta, ping_pong_fit
-    from dtlib.machines.hardware import GPU, Cluster, Link, Memory, Node, catalog, hardware_table
+    from dtlib.machines.machine import GPU, Cluster, Link, Memory, Node
+    from dtlib.machines.datasheets import catalog
+    from dtlib.machines.hardware import hardware_table
     from dtlib.machines.traffic import (
         boundary_time, ring_algorithm_bandwidth, tensor_traffic_bytes, pipeline_traffic_bytes,
     )

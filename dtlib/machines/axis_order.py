@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from itertools import accumulate, permutations
 from operator import mul
 
+from dtlib.errors import DtlibError
 from dtlib.formulas.units import format_quantity
 from dtlib.machines.machine import Node
 from dtlib.machines.traffic import boundary_time
 from dtlib.mesh import Mesh
 
 
-class AxisOrderError(ValueError):
+class AxisOrderError(DtlibError, ValueError):
     """Axes that do not fit into the levels, or an axis that leaves a container it should not."""
 
 

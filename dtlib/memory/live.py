@@ -9,6 +9,7 @@ layer by layer; `dtlib.memory.live_draw` draws them.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from dtlib.errors import DtlibError
 from dtlib.formulas.require import (
     is_number,
     require,
@@ -24,7 +25,7 @@ from dtlib.models.spec import TransformerSpec
 KINDS = "weights", "optimizer", "gradients", "activations", "loss"
 
 
-class LiveSetError(ValueError):
+class LiveSetError(DtlibError, ValueError):
     """More is alive at some moment than there is room for, or a life that cannot be."""
 
 

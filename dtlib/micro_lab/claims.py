@@ -16,13 +16,14 @@ Before all: a log is whole, and of the engine whose name it bears (`check_whole`
 import math
 from collections.abc import Mapping, Sequence
 
+from dtlib.errors import DtlibError
 from dtlib.micro_lab.step_log import COLLECTIVES, check_record, of_step
 
 NEAR, FAR = 1e-6, 5e-4  # between two engines on the same ranks; between ranks and one process
 FILLED = 0.01  # at most this share of a part is there to make parts equal
 
 
-class ClaimError(AssertionError):
+class ClaimError(DtlibError, AssertionError):
     """A log that says otherwise."""
 
 

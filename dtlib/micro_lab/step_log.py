@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dtlib.errors import DtlibError
 from dtlib.timeline import Span, Timeline
 
 _TRAVELS = {"bytes": int, "launch_ms": float, "done_ms": float, "bwd_done_ms": float}
@@ -34,7 +35,7 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 _ALWAYS = {"t": float, "rank": int, "step": int, "op": str}
 
 
-class LogError(ValueError):
+class LogError(DtlibError, ValueError):
     """A record that does not follow the schema."""
 
 

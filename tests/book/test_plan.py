@@ -10,9 +10,11 @@ import yaml
 
 from book._tools.generated import planned_page, readme_table, toc_chapters
 from book._tools.layout import ROOT, pages
+from book._tools.names_by_room import ROOMS, names_page
 from book._tools.quick_reference import quick_reference_page
 from dtlib.__main__ import book_map, main, volume
 from dtlib.contents import chapter, chapters, parts
+from dtlib.lazy import shown_by
 
 SOURCE_ITEMS = {f"{kind}.{number}" for kind in "ABC" for number in range(1, 21)}
 
@@ -101,6 +103,19 @@ def test_the_quick_reference_has_the_numbered_formulas_of_every_chapter(tmp_path
     assert text.count("{eq}") == 1
     page.write_text("nothing numbered\n")
     assert "{eq}" not in quick_reference_page(tmp_path)
+
+
+def test_every_public_name_stands_once_on_the_page_of_names():
+    text, rooms = names_page(), [f"dtlib.{room}" for room in ROOMS]
+    entries = re.findall(r"^- ((?:`\w+`(?:, )?)+)", text, re.MULTILINE)
+    named = re.findall(r"\w+", " ".join(entries))
+    public = [name for room in rooms for names in shown_by(room).values() for name in names]
+    assert sorted(named) == sorted(public)
+    assert "**`dtlib/collectives/check.py`**, {ref}`ch-11`" in text
+    assert "\n- `message_time`: Time from the start of a send until" in text
+    files = (ROOT / "dtlib").rglob("__init__.py")
+    faces = [file.parent for file in files if "face(" in file.read_text()]
+    assert {f.relative_to(ROOT).as_posix().replace("/", ".") for f in faces} == {*rooms, "dtlib"}
 
 
 def test_an_unknown_chapter_is_an_error_that_lists_the_known():

@@ -26,6 +26,7 @@ from concurrent.futures import wait as wait_for
 
 import torch
 
+from dtlib.errors import DtlibError
 from dtlib.timeline import Span, Timeline
 
 _SPOILED = (
@@ -33,7 +34,7 @@ _SPOILED = (
 )
 
 
-class StoreError(RuntimeError):
+class StoreError(DtlibError, RuntimeError):
     """A store that lacks a name or room, or could not move a tensor."""
 
 

@@ -26,12 +26,13 @@ from functools import cache
 from math import comb
 from typing import NamedTuple
 
+from dtlib.errors import DtlibError
 from dtlib.formulas.require import require, require_count, require_type
 
 _KINDS = "KRDATB"
 
 
-class RecomputeError(ValueError):
+class RecomputeError(DtlibError, ValueError):
     """A schedule that cannot run: names the action's number, the action, and what is wrong."""
 
 

@@ -12,6 +12,7 @@ The error prints the grid of ranks and steps, with ``!`` where it goes wrong.
 
 from itertools import product
 
+from dtlib.errors import DtlibError
 from dtlib.parallelism.pipeline.grid import grid
 from dtlib.parallelism.pipeline.play import Played, play
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
@@ -20,7 +21,7 @@ SHOWN = 6
 WIDEST = 84
 
 
-class PipelineError(ValueError):
+class PipelineError(DtlibError, ValueError):
     """A schedule is no pipeline; ``problems`` says what is wrong, ``where`` the (rank, entry)s."""
 
     def __init__(self, schedule: PipelineSchedule, headline: str, problems: list[str], where=()):
