@@ -6,8 +6,8 @@
 
 They are the README's table of chapters, the page of planned chapters, the quick reference, the
 names by room, the pages of symptoms and of folklore, the page that says how every notebook was
-executed, and the chapters in _toc.yml. The picture is not compared: the last digits of a drawing may
-differ between machines.
+executed, and the chapters in _toc.yml. The picture is not compared: the last digits of a drawing
+may differ between machines.
 """
 
 import io
