@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dtlib.explore.cuts.cuts import Cuts
     from dtlib.explore.pipeline_lab import PipelineLab
     from dtlib.explore.ring_steps.ring_steps import RingSteps
-    from dtlib.explore.seats import SeatPlan
+    from dtlib.explore.seats.seats import SeatPlan
     from dtlib.explore.router_balance.router_balance import RouterBalance
     from dtlib.explore.bias_balance.bias_balance import BiasBalance
     from dtlib.explore.memory_bar import MemoryBar

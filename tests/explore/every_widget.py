@@ -1,5 +1,6 @@
 """Every widget of the kit, with a task that can be done; shared by the tests of this room."""
 
+from dtlib.collectives import Nodes, ring_all_reduce, tree_all_reduce
 from dtlib.explore import (
     BiasBalance,
     Cuts,
@@ -7,9 +8,11 @@ from dtlib.explore import (
     RevolvePlayer,
     RingSteps,
     RouterBalance,
+    SeatPlan,
     Task,
 )
 
+EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
 EVERY = {
     RingSteps: {"task": Task(
         "With eight ranks and the mask, be over after at most 4.5 blocks.",
@@ -37,6 +40,13 @@ EVERY = {
         {"first": "columns", "second": "rows"}, "Columns, then rows.",
     )},
 }  # fmt: skip
+
+EVERY[SeatPlan] = {
+    "schedules": {"one ring": ring_all_reduce(16), "a tree": tree_all_reduce(16)},
+    "n": 10e9,
+    "machine": Nodes(4, 4, inside=(0, 450e9), nic=(0, 50e9), pod_nodes=2, order=EXCHANGED),
+    "task": Task("Repair it.", "time < 0.376 and nics == 1", {"seats": "in order"}, "Repaired."),
+}
 
 
 def made(kind, **options):

@@ -32,7 +32,8 @@ const halo = {
 };
 
 // mark.rect({ x, y, width, height, fill }), mark.text({ x, y, ...soft }, "words"), ... Where a mark
-// has `set: { step: 3 }`, a press on it sets the state so; a mark of class "dt-grab" can be dragged.
+// has `set: { step: 3 }`, a press on it sets the state so; with `says`, its name for who listens, it
+// is pressed by keys, too; a mark of class "dt-grab" can be dragged.
 const mark = Object.fromEntries(
   ["rect", "line", "text", "path", "circle", "g"].map((tag) => [
     tag,
@@ -41,9 +42,10 @@ const mark = Object.fromEntries(
 );
 const marksOf = (nested) => [nested].flat(Infinity).filter((one) => one || one === 0);
 
+const FOR_THE_PAGE = ["set", "says", "pressed"];
 const attributesOf = (at) =>
   Object.entries(at)
-    .filter(([name, value]) => name !== "set" && value !== null && value !== undefined)
+    .filter(([name, value]) => !FOR_THE_PAGE.includes(name) && value !== null && value !== undefined)
     .map(([name, value]) => [
       name,
       typeof value === "number" ? Math.round(100 * value) / 100 : value,
@@ -51,9 +53,43 @@ const attributesOf = (at) =>
 
 function drawn(one, set) {
   if (!one.tag) return String(one);
-  const press = one.at.set ? { onclick: () => set(one.at.set), style: "cursor: pointer" } : {};
-  const at = { ...Object.fromEntries(attributesOf(one.at)), ...press };
+  const at = { ...Object.fromEntries(attributesOf(one.at)), ...pressOf(one.at, set) };
   return s(one.tag, at, ...one.inside.map((inner) => drawn(inner, set)));
+}
+
+function pressOf({ set: change, says, pressed = null }, set) {
+  if (!change) return {};
+  const press = { onclick: () => set(change), style: "cursor: pointer" };
+  if (!says) return press;
+  const names = { role: "button", tabindex: 0, "aria-label": says };
+  if (pressed !== null) names["aria-pressed"] = String(pressed);
+  return { ...press, ...names, onkeydown: (event) => pressedKey(event, press.onclick) };
+}
+
+const pressables = (svg) => [...svg.querySelectorAll("[role=button]")];
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+function pressedKey(event, press) {
+  const way = ARROWS[event.key];
+  if (way) neighbour(event.currentTarget, way)?.focus({ preventScroll: true });
+  else if (event.key === "Enter" || event.key === " ") press();
+  else return;
+  event.preventDefault();
+}
+
+// The nearest mark to press that lies this way of another.
+function neighbour(node, [right, down]) {
+  const middleOf = (one) => {
+    const { x, y, width, height } = one.getBoundingClientRect();
+    return [x + width / 2, y + height / 2];
+  };
+  const [x, y] = middleOf(node);
+  const [nearest] = pressables(node.ownerSVGElement)
+    .map((one) => [one, middleOf(one)])
+    .map(([one, [a, b]]) => [one, (a - x) * right + (b - y) * down, (a - x) * down + (b - y) * right])
+    .filter(([, along]) => along > 1)
+    .sort(([, a, acrossA], [, b, acrossB]) => a + 3 * Math.abs(acrossA) - b - 3 * Math.abs(acrossB));
+  return nearest?.[0];
 }
 
 const escaped = (text) =>

@@ -46,7 +46,7 @@ const drawingsOf = ({ draw }, spec, state, seen, width) => [
 function easelOf(stage, set, dragged) {
   const figures = [];
   const newFigure = (figure) => {
-    const svg = s("svg", { class: "dt-drawing", role: "img" });
+    const svg = s("svg", { class: "dt-drawing" });
     stage.append(svg);
     if (dragged) onDrag(svg, (x, y) => dragged({ x, y, figure }), () => {});
     return svg;
@@ -57,7 +57,10 @@ function easelOf(stage, set, dragged) {
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       svg.setAttribute("height", height);
       svg.setAttribute("aria-label", label);
+      const focused = pressables(svg).indexOf(document.activeElement);
       svg.replaceChildren(...marksOf(marks).map((one) => drawn(one, set)));
+      svg.setAttribute("role", pressables(svg).length ? "group" : "img");
+      pressables(svg)[focused]?.focus({ preventScroll: true });
     });
     const total = drawings.reduce((sum, { height }) => sum + height, 0);
     stage.classList.toggle("is-low", total < innerHeight / 2);
@@ -98,6 +101,7 @@ function rendered(parts, { model, el }) {
 
   function reset() {
     player?.pause();
+    state = {};
     update(startOf(parts, spec));
   }
 

@@ -53,20 +53,3 @@ function seatBound({ nodes, nics, podNodes }, betas, n) {
 function exchanged(order, a, b) {
   return order.map((seat) => (seat === a ? b : seat === b ? a : seat));
 }
-
-const inOrder = (count) => Array.from({ length: count }, (_, rank) => rank);
-const dealt = (nodes, perNode) =>
-  inOrder(nodes * perNode).map((rank) => (rank % nodes) * perNode + Math.floor(rank / nodes));
-
-// A shuffle that is the same on every press of a button: the first, the second, ...
-function shuffled(count, turn) {
-  let seed = 1 + turn;
-  const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
-  for (let i = 0; i < 9; i++) random();
-  const order = inOrder(count);
-  for (let i = count - 1; i > 0; i--) {
-    const j = Math.floor(random() * (i + 1));
-    [order[i], order[j]] = [order[j], order[i]];
-  }
-  return order;
-}

@@ -1,0 +1,1 @@
+"""Ranks that change places: `seats`; `model.js` counts what each port carries."""
