@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dtlib.explore.sketch import Sketch
     from dtlib.explore.walls import Walls
     from dtlib.explore.headroom import Headroom
-    from dtlib.explore.prefetcher import Prefetcher
+    from dtlib.explore.prefetcher.prefetcher import Prefetcher
     from dtlib.explore.one_ratio import OneRatio
     from dtlib.explore.hand_fit import HandFit
     from dtlib.explore.placing import PlacementBoard

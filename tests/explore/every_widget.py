@@ -5,6 +5,7 @@ from dtlib.explore import (
     BiasBalance,
     Cuts,
     OffloadLab,
+    Prefetcher,
     RevolvePlayer,
     RingSteps,
     RouterBalance,
@@ -41,6 +42,10 @@ EVERY = {
     )},
 }  # fmt: skip
 
+EVERY[Prefetcher] = {"fetch": 2.0, "step": 0.5, "task": Task(
+    "Bring it above 95 % at spread 2.", "spread == 2 and busy >= 0.95 and workers <= 4",
+    {"spread": 2, "workers": 4, "depth": 24, "in_order": False}, "Out of order.",
+)}  # fmt: skip
 EVERY[SeatPlan] = {
     "schedules": {"one ring": ring_all_reduce(16), "a tree": tree_all_reduce(16)},
     "n": 10e9,

@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 import pytest
-from page import opened
 from scripts import Scripts
 
 from dtlib.explore import Prefetcher, Task
-from dtlib.explore.prefetcher import DEPTHS, SPREADS, WORKERS
+from dtlib.explore.kit.still import still
+from dtlib.explore.prefetcher.prefetcher import DEPTHS, SPREADS, WORKERS
 from dtlib.foundations import area_under, count_trace, format_quantity, prefetch
 
 TASK = Task(
@@ -23,7 +23,7 @@ def widget(**options):
 
 @pytest.fixture(scope="module")
 def scripts():
-    return Scripts("js/prefetch_run.js")
+    return Scripts("prefetcher/model.js")
 
 
 @pytest.mark.parametrize("in_order", [True, False])
@@ -65,14 +65,6 @@ def test_what_is_shown_as_a_stall_is_what_is_not_a_step(scripts):
     assert lost == run.stopped - run.started - 2 * len(fetches)
 
 
-def test_the_widget_is_the_same_on_every_build_and_has_a_figure_for_print():
-    first, second = widget(), widget()
-    assert first.spec == second.spec and first.static().html == second.static().html
-    assert first._esm.count("export default {") == 1
-    assert "import " not in first._esm
-    assert first.static().html.startswith('<figure class="dt-figure dt-static">')
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -98,47 +90,8 @@ def test_in_order_no_choice_of_the_sliders_does_the_task():
     assert best < 0.95
 
 
-@pytest.fixture
-def tab(browser, tmp_path, request):
-    theme = getattr(request, "param", "light")
-    options = {"viewport": {"width": 390, "height": 900}, "has_touch": True}
-    with opened(browser, tmp_path, widget(), theme=theme, **options) as tab:
-        yield tab
-
-
-def test_in_the_browser_keys_move_the_loader_to_the_library_s_share(tab):
-    feeder = widget()
-    share = tab.locator(".dt-share")
-    start = feeder.run(spread=1, workers=4, depth=4, in_order=True).busy_fraction
-    assert format_quantity(start, "%", 3) in share.text_content()
-    spread, _, depth = (tab.locator(".dt-controls .dt-range").nth(i) for i in range(3))
-    spread.press("End")
-    for _ in range(DEPTHS.index(24) - DEPTHS.index(4)):
-        depth.press("ArrowRight")
-    tab.locator(".dt-check input").press("Space")
-    end = feeder.run(spread=2, workers=4, depth=24, in_order=False).busy_fraction
-    assert format_quantity(end, "%", 3) in share.text_content()
-    assert tab.locator(".dt-task.is-met").count() == 1
-    tab.locator(".dt-reset").click()
-    assert format_quantity(start, "%", 3) in share.text_content()
-    assert tab.locator(".dt-task.is-met").count() == 0
-
-
-def test_another_part_of_the_run_is_shown(tab):
-    part = tab.get_by_role("slider", name="Part of the run")
-    before = tab.locator(".dt-prefetch").get_attribute("aria-label")
-    part.press("PageDown") if part.input_value() != "0" else part.press("End")
-    assert tab.locator(".dt-prefetch").get_attribute("aria-label") != before
-    assert "from" in part.get_attribute("aria-valuetext")
-
-
-@pytest.mark.parametrize("tab", ["light", "dark"], indirect=True)
-def test_nothing_shuts_a_reader_out_and_a_phone_shows_it_all(tab):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(tab).response["violations"]
-    assert [(fault["id"], fault["nodes"][0]["target"]) for fault in found] == []
-    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-    boxes = tab.locator("label:visible, button:visible").evaluate_all(
-        "all => all.map(x => x.getBoundingClientRect().height)"
-    )
-    assert min(boxes) >= 40
+def test_another_part_of_the_run_is_shown_up_to_its_end():
+    first, last = (still(widget(), part=part)["figures"][0] for part in (0, 100))
+    assert "From 0 s to 40 s" in first and "From 0 s" not in last
+    run = widget().run(spread=1, workers=4, depth=4, in_order=True)
+    assert f"to {format_quantity(run.stopped, 's', 3)} the GPU" in last

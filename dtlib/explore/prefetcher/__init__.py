@@ -1,0 +1,1 @@
+"""A loader and its stalls: `prefetcher`; `model.js` runs it."""
