@@ -1,6 +1,7 @@
 # make book   build the site and serve it (no torch needed)     make lab      open the notebooks
 # make test   every check                                       make notebooks [NAME=12]
-# make site   build the site only                               make measure, make clean
+# make quick  what changed, within a minute [NAME=12]           make measure, make clean
+# make site   build the site only
 #
 # PYTHON       the interpreter that .venv is made of, 3.11 to 3.13
 # TORCH_INDEX  an index with a CPU-only torch: TORCH_INDEX=https://download.pytorch.org/whl/cpu
@@ -17,31 +18,30 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 TORCH := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 SITE := _build/html
 
-.PHONY: book site test lab notebooks measure clean
+.PHONY: book site test quick lab notebooks measure clean
 
 ifneq ($(shell test -w . && echo writable),writable)
 $(error this folder cannot be written to, and the book is built in it: copy it to one of your own)
 endif
 
 book: site
-	@$(BIN)/python -m book._tools.serve $(SITE) $(PORT)
+	@$(BIN)/python -m book serve $(SITE) $(PORT)
 
 site: $(VENV)/.book
-	@$(BIN)/python -m book._tools.site
+	@$(BIN)/python -m book site
 
 test: $(VENV)/.test
-	@$(BIN)/python -m book._tools.browser
-	@$(BIN)/python -m book._tools.checks
+	@$(BIN)/python -m book chromium
+	@$(BIN)/python -m book test
 
 lab: $(VENV)/.lab
 	@$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root)
 
+quick: $(VENV)/.test
+	@$(BIN)/python -m book quick $(NAME)
+
 notebooks: $(VENV)/.test
-	@$(BIN)/python -m book._tools.equations fill
-	@$(BIN)/python -m book._tools.prose_numbers fill
-	@$(BIN)/python -m book._tools.notebooks build $(NAME)
-	@$(if $(NAME),true,$(BIN)/python -m book._tools.labs build)
-	@$(BIN)/python -m book._tools.generated write
+	@$(BIN)/python -m book build $(NAME)
 
 measure: $(VENV)/.test
 	@$(BIN)/python benchmarks/measure.py
@@ -60,12 +60,12 @@ $(VENV)/.book: $(BIN)/python requirements-book.txt constraints.txt pyproject.tom
 	@$(INSTALL) --no-deps -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.book requirements.txt requirements-test.txt
-	@echo "installing torch and what the checks need"
-	@$(INSTALL) $(TORCH) -r requirements-test.txt
+$(VENV)/.lab: $(VENV)/.book requirements.txt
+	@echo "installing torch and JupyterLab"
+	@$(INSTALL) $(TORCH) -r requirements.txt
 	@touch $@
 
-$(VENV)/.lab: $(VENV)/.book requirements.txt requirements-lab.txt
-	@echo "installing torch and JupyterLab"
-	@$(INSTALL) $(TORCH) -r requirements-lab.txt
+$(VENV)/.test: $(VENV)/.lab requirements-test.txt
+	@echo "installing what the checks need"
+	@$(INSTALL) $(TORCH) -r requirements-test.txt
 	@touch $@

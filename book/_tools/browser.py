@@ -1,7 +1,5 @@
 """Chromium, in which the widgets and the built pages are looked at.
 
-python -m book._tools.browser   install it where it is missing; say in one line where that fails
-
 Only Debian's own package is tried, and only with the right to: as root, or by sudo.
 """
 
@@ -47,11 +45,8 @@ def _as_root() -> list[str] | None:
     return ["sudo"] if sys.stdin.isatty() else ["sudo", "-n"]
 
 
-def main() -> int:
+def provide() -> int:
+    """Install it where it is missing, and say in one line where that fails."""
     if find_chromium() is None and (reason := install()):
         print(f"{MISSING} ({reason}): the pages will not be looked at; {ADVICE}", flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

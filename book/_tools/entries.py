@@ -1,7 +1,7 @@
 """What the checks of listed entries share: fields, names, anchors, and how problems are told."""
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 
 def fields_problem(entry: Mapping, needed: Iterable[str], known: Collection[str]) -> str:
@@ -40,10 +40,3 @@ def tell(problems: Collection[str]) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0
-
-
-def check_command(usage: str, problems: Callable[[], Collection[str]]) -> int:
-    """The whole of a tool whose one command is `check`; its exit status."""
-    if sys.argv[1:] != ["check"]:
-        raise SystemExit(usage)
-    return tell(problems())

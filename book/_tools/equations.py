@@ -1,22 +1,16 @@
 """Numbered equations that are formulas of the library: the page must hold the formula's own LaTeX.
 
-    python -m book._tools.equations check [FILE ...]   compare, and say where they differ
-    python -m book._tools.equations fill [FILE ...]    write each formula's equation
-
 An equation is `$$ ... $$ (eq-ring-all-reduce-time)`; its label says which formula it is. Any other
 label is an equation of the text, and must not look like a formula's.
 """
 
-import argparse
 import difflib
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from book._tools.entries import tell
 from book._tools.expressions import all_formulas
-from book._tools.layout import ROOT, line_of, pages, write_if_new
+from book._tools.layout import ROOT, line_of, write_if_new
 from dtlib.formulas.formula import Formula
 
 EQUATION = re.compile(
@@ -79,22 +73,3 @@ def fill(page: Path, known: Mapping[str, Formula]) -> bool:
         return f"$$\n{known[match['label']].equation}\n$$ ({match['label']})"
 
     return write_if_new(page, EQUATION.sub(own, page.read_text(encoding="utf-8")))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="equations", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["check", "fill"])
-    parser.add_argument("files", nargs="*", type=Path)
-    arguments = parser.parse_args()
-    files = [file.resolve() for file in arguments.files] or pages()
-    known = by_label()
-    if arguments.command == "fill":
-        for page in files:
-            if fill(page, known):
-                print(f"{page.name}: equations written anew")
-        return 0
-    return tell([problem for page in files for problem in check(page, known)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
 """The folklore of the chapters: claims that a computation refutes, from `book/folklore/*.toml`.
 
-    python -m book._tools.folklore check      does every claim have what it needs?
-
 A chapter's file has an entry for each claim: `claim`, `answer` (with its numbers), `section` (a
 heading or an exercise of the chapter) and `kind`. `folklore` was said where a reader can look:
 `source` is its key in references.bib and `where` the place in it. A `question` is tempting to
@@ -10,13 +8,12 @@ think, and has neither. `box` is the title of the box in the chapter, where it i
 """
 
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from book._tools.entries import anchor_link, check_command, fields_problem, repeated
+from book._tools.entries import anchor_link, fields_problem, repeated
 from book._tools.layout import ROOT
 from book._tools.prose_numbers import numbers
 from book._tools.sections import Place, PlaceError
@@ -213,7 +210,3 @@ def _printed(entry: Entry) -> list[str]:
 
 def _of_one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-if __name__ == "__main__":
-    sys.exit(check_command(__doc__, problems))

@@ -1,16 +1,13 @@
 """Cut the book's typefaces down to what the book prints.
 
-    python -m book._tools.fonts NODE_MODULES
-
-NODE_MODULES holds the packages of `PACKAGES`, all under the Open Font License; a cut face may not
-keep a reserved name, so that ours are called Dtlib. fonttools writes woff2 with brotli, which the
-book itself does not need: install both where this is run. Run it again when the page checks name
-a character that no face has; each run writes the same bytes.
+The folder `node_modules` holds the packages of `PACKAGES`, all under the Open Font License; a cut
+face may not keep a reserved name, so that ours are called Dtlib. fonttools writes woff2 with
+brotli, which the book itself does not need: install both where this is run. Run it again when the
+page checks name a character that no face has; each run writes the same bytes.
 """
 
 import io
 import shutil
-import sys
 from pathlib import Path
 
 from fontTools import subset
@@ -144,10 +141,13 @@ def one_width(font: TTFont, width: int) -> None:
         font["hmtx"][name] = (width, start)
 
 
-def main() -> None:
-    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+def cut_all(modules: Path) -> None:
+    """Write every face of the site and of the figures, from the folder of the packages.
+
+    Raises SystemExit where that is no folder.
+    """
+    if not modules.is_dir():
         raise SystemExit("name the folder that npm installed the packages of PACKAGES into")
-    modules = Path(sys.argv[1])
     SITE.mkdir(parents=True, exist_ok=True)
     LIBRARY.mkdir(parents=True, exist_ok=True)
     for name, source, family, weight, characters in FACES:
@@ -167,7 +167,3 @@ def main() -> None:
         target = SITE / f"LICENSE-{package.split('/')[1].removesuffix('-variable')}.txt"
         shutil.copyfile(modules / package / licence, target)
     shutil.copyfile(SITE / "LICENSE-plex-sans.txt", LIBRARY / "LICENSE.txt")
-
-
-if __name__ == "__main__":
-    main()

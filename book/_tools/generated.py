@@ -1,9 +1,5 @@
 """Pages and tables that are written from the plan, from data and recordings, never by hand.
 
-    python -m book._tools.generated write      refresh them
-    python -m book._tools.generated check      are they what would be written?
-    python -m book._tools.generated picture    draw the README's picture
-
 They are the README's table of chapters, the page of planned chapters, the quick reference, the
 names by room, the pages of symptoms and of folklore, the page that says how every notebook was
 executed, and the chapters in _toc.yml. The picture is not compared: the last digits of a drawing
@@ -13,7 +9,6 @@ may differ between machines.
 import io
 import json
 import re
-import sys
 from pathlib import Path
 
 from book._tools.folklore import folklore_page
@@ -131,6 +126,24 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     }
 
 
+def stale(root: Path = ROOT) -> dict[Path, str]:
+    """The generated files that are not what they must be, with the text that they must have."""
+    wanted = generated(root).items()
+    return {file: text for file, text in wanted if not file.exists() or file.read_text() != text}
+
+
+def problems(root: Path = ROOT) -> list[str]:
+    """What `check` finds, each with its file."""
+    said = "is not what the plan, the data and the records say; run: make notebooks"
+    return [f"{file.relative_to(root)} {said}" for file in stale(root)]
+
+
+def write(root: Path = ROOT) -> None:
+    """Write every generated file anew."""
+    for file, text in stale(root).items():
+        write_if_new(file, text)
+
+
 def picture(file: Path = ROOT / "book/_static/ring-all-reduce.svg") -> None:
     """The README's picture: a schedule as the chapters draw it, in ink that reads on any page."""
     from dtlib.collectives import ring_all_reduce
@@ -140,29 +153,3 @@ def picture(file: Path = ROOT / "book/_static/ring-all-reduce.svg") -> None:
     figure = draw(ring_all_reduce(4))
     figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None})
     write_if_new(file, drawing.getvalue())
-
-
-def main() -> int:
-    command = sys.argv[1] if len(sys.argv) == 2 else ""
-    if command not in ("write", "check", "picture"):
-        raise SystemExit(__doc__)
-    if command == "picture":
-        picture()
-        return 0
-    stale = [
-        file for file, text in generated().items() if not file.exists() or file.read_text() != text
-    ]
-    for file in stale:
-        if command == "write":
-            write_if_new(file, generated()[file])
-        else:
-            print(
-                f"{file.relative_to(ROOT)} is not what the plan, the data and the records say; "
-                "run: make notebooks",
-                file=sys.stderr,
-            )
-    return 1 if stale and command == "check" else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

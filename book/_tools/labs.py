@@ -1,18 +1,11 @@
 """A lab's one source becomes two notebooks: released, for students, and solved, for readers.
 
-    python -m book._tools.labs build [NAME ...]      write both; runs the solved one
-    python -m book._tools.labs check [NAME ...]      are both built from their source?
-    python -m book._tools.labs verify [NAME ...]     run the solved one again, compare every output
-    python -m book._tools.labs course FOLDER         put all labs into an nbgrader course
-
 A source is `labs/PART/LAB/LAB.md`, a text notebook with nbgrader's cell metadata and its markers
 around solutions and hidden tests. The released notebook has a stub in place of each solution, no
 hidden test and no output; it is what nbgrader's `generate_assignment` makes, and a test compares
 the two. The solved notebook has everything but the markers, executed.
 """
 
-import argparse
-import sys
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -21,10 +14,11 @@ import nbformat
 from nbformat import NotebookNode
 
 from book._tools import notebooks
-from book._tools.layout import lab_sources, public_address, write_if_new
+from book._tools.layout import public_address, write_if_new
 
 STUBS = {"code": "# YOUR CODE HERE\nraise NotImplementedError()", "markdown": "YOUR ANSWER HERE"}
 SOLUTION = "### BEGIN SOLUTION", "### END SOLUTION"
+REMEDY = "run: make notebooks"
 HIDDEN = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 
 
@@ -148,9 +142,11 @@ def problems(sources: list[Path]) -> list[str]:
             (solved_file(source), solved(notebook)),
         ):
             if not file.exists():
-                found.append(f"{file.name} is missing")
+                found.append(f"{file.name} is missing; {REMEDY}")
             elif _inputs(nbformat.read(file, 4)) != _inputs(made):
-                found.append(f"{file.name} was not built from this {source.name}")
+                found.append(
+                    f"{file.name} was not built from this {source.name}; run: make notebooks"
+                )
             elif file == released_file(source) and file.read_text("utf-8") != _text(made):
                 found.append(f"{file.name} has been run: it is handed out without outputs")
     return found
@@ -160,11 +156,6 @@ def _inputs(notebook: NotebookNode) -> list:
     """All of a notebook but its outputs."""
     cells = [(c.cell_type, c.id, c.source, c.metadata) for c in notebook.cells]
     return [cells, notebook.metadata.get("dtlib")]
-
-
-def verify(sources: list[Path]) -> int:
-    """Run the solved notebooks again with nbval; its exit code."""
-    return notebooks.verify([solved_file(source) for source in sources], "-n", "0")
 
 
 def write_course(folder: Path, sources: list[Path]) -> None:
@@ -183,29 +174,3 @@ def write_course(folder: Path, sources: list[Path]) -> None:
             "c.ExecutePreprocessor.timeout = 600\n"
             "c.ExecutePreprocessor.startup_timeout = 600\n",
         )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="labs", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["build", "check", "verify", "course"])
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    arguments = parser.parse_args()
-    if arguments.command == "course":
-        if len(arguments.names) != 1:
-            parser.error("course takes one folder")
-        write_course(Path(arguments.names[0]), lab_sources())
-        return 0
-    sources = notebooks.select(arguments.names, lab_sources())
-    if arguments.command == "build":
-        build(sources)
-        return 0
-    if arguments.command == "verify":
-        return verify(sources)
-    found = problems(sources)
-    for problem in found:
-        print(f"{problem}; run: python -m book._tools.labs build", file=sys.stderr)
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

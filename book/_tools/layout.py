@@ -1,6 +1,7 @@
 """Where the book's files lie, and what kind of file each is."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
@@ -32,6 +33,28 @@ def public_address(root: Path = ROOT) -> str:
     """The address of the repository, the one setting `repository.url` in _config.yml, or ''."""
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     return (config["repository"]["url"] or "").rstrip("/")
+
+
+def select(names: Iterable[str], sources: list[Path]) -> list[Path]:
+    """The sources with these names, numbers or files; all of them when none is given.
+
+    Raises SystemExit that lists the sources for another name.
+    """
+    known = {name: source for source in sources for name in _names(source)}
+    chosen = []
+    for name in names:
+        spellings = (name, name.lstrip("0"), str(Path(name).resolve()))
+        source = next((known[one] for one in spellings if one in known), None)
+        if source is None:
+            stems = ", ".join(source.stem for source in sources)
+            raise SystemExit(f"no source is called {name!r}; there are {stems}")
+        chosen.append(source)
+    return chosen or sources
+
+
+def _names(source: Path) -> list[str]:
+    number = source.stem.partition("-")[0].lstrip("0")
+    return [source.stem, str(source), *([number] if number[:1].isdecimal() else [])]
 
 
 def line_of(text: str, position: int) -> int:

@@ -1,19 +1,13 @@
 """How many words a chapter asks a reader to read, and how many it may.
 
-    python -m book._tools.length count [FILE ...]     words of each chapter
-    python -m book._tools.length check [FILE ...]     chapters beyond the limits
-
 What is read is the prose from the title to the exercises. Code, displayed equations, what is folded
 away (`:class: dropdown`), exercises, solutions and claims are not; an equation in a line of text is
 one word.
 """
 
-import argparse
 import re
-import sys
 from pathlib import Path
 
-from book._tools.entries import tell
 from book._tools.layout import ROOT
 
 FEWEST, MOST = 3000, 4500
@@ -48,20 +42,3 @@ def problems(files: list[Path]) -> list[str]:
         for file, count in counts.items()
         if not FEWEST <= count <= MOST
     ]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="length", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["count", "check"])
-    parser.add_argument("files", nargs="*", type=Path)
-    arguments = parser.parse_args()
-    files = [f.resolve() for f in arguments.files] or sorted(ROOT.glob("chapters/*/*.md"))
-    if arguments.command == "count":
-        for file in files:
-            print(f"{words_read(file.read_text(encoding='utf-8')):6,}  {file.stem}")
-        return 0
-    return tell(problems(files))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

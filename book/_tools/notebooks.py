@@ -1,19 +1,13 @@
 """Text notebooks (.md) become executed notebooks (.ipynb), one way, the same bytes every time.
 
-    python -m book._tools.notebooks build [NAME ...] [--all]   execute what changed, and write it
-    python -m book._tools.notebooks check [NAME ...]           is every .ipynb built from its .md?
-    python -m book._tools.notebooks verify [NAME ...]          run again, compare every output
-
-NAME is a file name without its extension, or its number ("12"). `build` skips a notebook that it
-has built before from the same text, the same library and the same recordings. Without a name,
-`verify` also runs the solved notebooks of the labs.
+`build` skips a notebook that it has built before from the same text, the same library and the same
+recordings; `verify` runs the stored ones again and compares their outputs.
 
 A cell is tagged `live` when its output is the reader's own (timings): it runs, its output is not
 stored and not compared. An error that a cell tagged `raises-exception` shows is stored as its
 last line, because the frames above it name files of the machine that built the book.
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -22,7 +16,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -36,7 +29,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
-from book._tools.layout import ROOT, notebook_sources, public_address, write_if_new
+from book._tools.layout import ROOT, public_address, write_if_new
 
 # What makes an execution repeatable, whoever starts it.
 ENVIRONMENT = {
@@ -284,18 +277,6 @@ def record_status(built: Built, root: Path = ROOT) -> None:
 # Commands
 
 
-def select(names: Iterable[str], sources: list[Path]) -> list[Path]:
-    """The sources with these names or numbers; all of them when no name is given."""
-    names = list(names)
-    known = {source.stem: source for source in sources}
-    known |= {s.stem.partition("-")[0].lstrip("0"): s for s in sources if s.stem[0].isdigit()}
-    unknown = [name for name in names if name.lstrip("0") not in known and name not in known]
-    if unknown:
-        stems = ", ".join(source.stem for source in sources)
-        raise SystemExit(f"no notebook source is called {unknown[0]!r}; there are {stems}")
-    return [known.get(name) or known[name.lstrip("0")] for name in names] or sources
-
-
 def build(sources: list[Path], *, everything: bool = False, jobs: int = 2) -> bool:
     """Build what changed, two notebooks at a time; whether every one succeeded."""
     address, before = public_address(), BuiltBefore()
@@ -330,9 +311,9 @@ def problems(sources: list[Path], address: str) -> list[str]:
         ready = source.with_suffix(".ipynb")
         name = ready.name
         if not ready.exists():
-            found.append(f"{name} is missing")
+            found.append(f"{name} is missing; run: make notebooks")
         elif _stored_digest(ready) != _source_digest(source, address):
-            found.append(f"{name} was not built from this {source.name}")
+            found.append(f"{name} was not built from this {source.name}; run: make notebooks")
     return found
 
 
@@ -341,33 +322,10 @@ def _stored_digest(notebook: Path) -> str | None:
     return metadata.get("dtlib", {}).get("source")
 
 
-def verify(sources: list[Path], *options: str) -> int:
-    """Run the stored notebooks again with nbval and compare their outputs."""
-    files = [str(source.with_suffix(".ipynb")) for source in sources]
+def verify(files: list[Path]) -> int:
+    """Run stored notebooks again with nbval and compare their outputs; its exit status."""
     command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-sanitize-with", str(SANITIZE)]
     command += ["--nbval-cell-timeout", str(CELL_TIMEOUT)]
     command += ["--nbval-kernel-startup-timeout", str(CELL_TIMEOUT)]
-    command += ["-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", *options, *files]
+    command += ["-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", *map(str, files)]
     return subprocess.call(command, cwd=ROOT, env={**os.environ, **ENVIRONMENT})
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="notebooks", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["build", "check", "verify"])
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--all", action="store_true", help="build also what did not change")
-    arguments = parser.parse_args()
-    sources = select(arguments.names, notebook_sources())
-    if arguments.command == "build":
-        return 0 if build(sources, everything=arguments.all) else 1
-    if arguments.command == "verify":
-        solved_labs = sorted(ROOT.glob("labs/*/*/*-solved.ipynb"))
-        return verify(sources + ([] if arguments.names else solved_labs))
-    found = problems(sources, public_address())
-    for problem in found:
-        print(f"{problem}; run: make notebooks", file=sys.stderr)
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

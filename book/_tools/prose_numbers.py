@@ -1,25 +1,19 @@
 """Numbers in prose: `<data value="EXPR">TEXT</data>` must say what its expression gives.
 
-    python -m book._tools.prose_numbers check [FILE ...]   compare, to the printed digits and unit
-    python -m book._tools.prose_numbers fill [FILE ...]    write the text anew, same digits and unit
-
 An empty text is filled with two digits, in the unit of its formula. The text may also be words:
 where the expression compares ("a > 4 * b"), it must hold, whatever the words are; where it gives
 a number, the words must name it to within a tenth ('four times', 'two thirds', 'twentyfold').
 """
 
-import argparse
 import html
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from book._tools.entries import tell
 from book._tools.expressions import Expression, ExpressionError
-from book._tools.layout import ROOT, line_of, pages, write_if_new
+from book._tools.layout import ROOT, line_of, write_if_new
 from book._tools.number_words import spelled_out
 from dtlib.formulas.units import format_quantity, parse_quantity
 
@@ -155,21 +149,3 @@ def fill(page: Path) -> bool:
 
 def _name(page: Path) -> Path:
     return page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="prose_numbers", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["check", "fill"])
-    parser.add_argument("files", nargs="*", type=Path)
-    arguments = parser.parse_args()
-    files = [file.resolve() for file in arguments.files] or [*DATA_FILES, *pages()]
-    if arguments.command == "fill":
-        for page in files:
-            if fill(page):
-                print(f"{_name(page)}: numbers written anew")
-        return 0
-    return tell([problem for page in files for problem in check(page)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,10 +1,6 @@
-"""Serve the built site on this machine, and say where.
-
-python -m book._tools.serve FOLDER PORT
-"""
+"""Serve the built site on this machine, and say where."""
 
 import functools
-import sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -32,10 +28,8 @@ def port_of(text: str) -> int:
     return int(text)
 
 
-def main() -> None:
-    if len(sys.argv) != 3:
-        raise SystemExit(__doc__)
-    folder, number = sys.argv[1:]
+def serve(folder: str, number: str) -> int:
+    """Serve a folder at a port until Ctrl-C; raises SystemExit for a wrong one of either."""
     try:
         port = port_of(number)
     except ValueError as error:
@@ -50,7 +44,4 @@ def main() -> None:
             book.serve_forever()
         except KeyboardInterrupt:
             print()
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -1,7 +1,5 @@
 """Build the site from the stored notebooks, from nothing, with every warning an error.
 
-    python -m book._tools.site
-
 A second build over an old one would not look at unchanged pages again and so pass over what is
 wrong in them; a whole build takes seconds, because no notebook is executed.
 """
@@ -18,20 +16,22 @@ JUPYTER_BOOK = str(Path(sys.executable).with_name("jupyter-book"))
 OPTIONS = ["-W", "-n", "--keep-going", "-q"]
 
 
-def main() -> int:
-    start = time.perf_counter()
+def build() -> int:
+    """Build it whole; the exit status."""
     shutil.rmtree(ROOT / "_build", ignore_errors=True)
-    result = subprocess.run(
-        [JUPYTER_BOOK, "build", ".", *OPTIONS], cwd=ROOT, capture_output=True, text=True
-    )
+    return build_on(".")
+
+
+def build_on(folder: str) -> int:
+    """Build what has changed since the last build into a folder, all of it the first time."""
+    start = time.perf_counter()
+    command = [JUPYTER_BOOK, "build", ".", "--path-output", folder, *OPTIONS]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if result.returncode:
         print(result.stdout + result.stderr, file=sys.stderr)
         return result.returncode
-    files = (ROOT / "_build/html").rglob("*.html")
-    pages = sum("_static" not in file.parts for file in files)
-    print(f"site: {pages} pages in {time.perf_counter() - start:.1f} s, _build/html/index.html")
+    built = ROOT / folder / "_build/html"
+    pages = sum("_static" not in file.parts for file in built.rglob("*.html"))
+    seconds = time.perf_counter() - start
+    print(f"site: {pages} pages in {seconds:.1f} s, {built.relative_to(ROOT)}/index.html")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

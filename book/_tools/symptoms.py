@@ -1,20 +1,17 @@
 """The page 'Symptoms', from `book/symptoms.toml`: what you see, and the number that decides.
 
-    python -m book._tools.symptoms check      does every row have what it needs?
-
 A row has what one sees (`sees`, a message in backticks or a curve in words), three `suspects`,
 what `decides` between them (a number or a command), the sections that explain (`why`) and how the
 message was confirmed (`checked`). `book._tools.generated` writes the page.
 """
 
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from book._tools.entries import anchor_link, check_command, fields_problem, repeated
+from book._tools.entries import anchor_link, fields_problem, repeated
 from book._tools.layout import ROOT
 from book._tools.prose_numbers import numbers
 from book._tools.sections import Place, PlaceError
@@ -139,7 +136,3 @@ def _printed(row: Row, root: Path) -> str:
 def _cell(text: str) -> str:
     """A text as a table's cell: in one line, with its own bars escaped."""
     return " ".join(text.split()).replace("|", r"\|")
-
-
-if __name__ == "__main__":
-    sys.exit(check_command(__doc__, problems))

@@ -1,7 +1,5 @@
 """Words about numbers ('four times', 'at every size', 'hardly') are bound, as numbers are.
 
-    python -m book._tools.words check [FILE ...]     what is not bound, each with its place
-
 Such a word may stand in a page, a lab, or a text that a code cell hands to a figure or a widget, if
 it is bound in one of these ways. (A section of claims, each with its test, is passed over.)
 
@@ -24,17 +22,14 @@ it is bound in one of these ways. (A section of claims, each with its test, is p
 Words of `book/words/common.toml` are given on every page. An entry that its page lacks is an error.
 """
 
-import argparse
 import ast
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from book._tools.entries import tell
 from book._tools.expressions import Expression
 from book._tools.layout import ROOT, lab_sources, line_of, pages
 from book._tools.number_words import CARDINALS, LARGE
@@ -221,19 +216,3 @@ def sources(root: Path = ROOT) -> list[Path]:
     """Every page of the site and every lab, but for those that repeat sentences of the library."""
     read = [page for page in pages(root) if page.name not in REPEATED]
     return read + lab_sources(root)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="words", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["check"])
-    parser.add_argument("files", nargs="*", type=Path)
-    arguments = parser.parse_args()
-    files = [file.resolve() for file in arguments.files] or sources()
-    problems = [problem for page in files for problem in check(page)]
-    if problems:
-        problems.append(f"{len(problems)} words about numbers to bind")
-    return tell(problems)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

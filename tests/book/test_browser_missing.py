@@ -33,7 +33,7 @@ def bare(tmp_path, monkeypatch):
 )
 def test_what_is_missing_is_one_line_with_the_way_to_get_it(bare, capfd, programs, reason):
     bare(**programs)
-    assert browser.main() == 0
+    assert browser.provide() == 0
     said, errors = capfd.readouterr()
     line = said.strip().splitlines()[-1]
     assert line.startswith("Chromium is missing (") and reason in line
@@ -42,7 +42,7 @@ def test_what_is_missing_is_one_line_with_the_way_to_get_it(bare, capfd, program
 
 def test_who_may_install_it_does(bare, capfd):
     folder = bare(apt_get='/bin/echo "$@" >> "$0.log"', sudo='shift; "$@"')
-    assert browser.main() == 0
+    assert browser.provide() == 0
     asked = (folder / "apt-get.log").read_text().splitlines()
     assert asked == ["-qq update", "-qq install -y --no-install-recommends chromium"]
     assert "missing" not in capfd.readouterr().out
@@ -51,7 +51,7 @@ def test_who_may_install_it_does(bare, capfd):
 def test_where_it_is_there_nothing_is_done(bare, capfd):
     bare(google_chrome="", apt_get="exit 1")
     assert browser.find_chromium().endswith("google-chrome")
-    assert browser.main() == 0 and capfd.readouterr().out == ""
+    assert browser.provide() == 0 and capfd.readouterr().out == ""
 
 
 FINE, BAD = ["platform"], ["no_such_module"]
@@ -59,8 +59,7 @@ FINE, BAD = ["platform"], ["no_such_module"]
 
 def run(monkeypatch, capfd, **steps):
     monkeypatch.setattr(checks, "STEPS", steps)
-    monkeypatch.setattr("sys.argv", ["checks"])
-    return checks.main(), capfd.readouterr().out
+    return checks.run_all([]), capfd.readouterr().out
 
 
 def test_pages_that_nobody_looked_at_are_no_success(bare, monkeypatch, capfd):

@@ -17,16 +17,13 @@ def test_a_step_fails_when_any_of_its_commands_does(steps, capfd):
     assert capfd.readouterr().out.count("\n") == 2
 
 
-def test_the_run_ends_with_what_failed(steps, monkeypatch, capfd):
-    monkeypatch.setattr("sys.argv", ["checks"])
-    assert checks.main() == 1
+def test_the_run_ends_with_what_failed(steps, capfd):
+    assert checks.run_all([]) == 1
     assert capfd.readouterr().out.endswith("FAILED: one\n")
-    monkeypatch.setattr("sys.argv", ["checks", "two"])
-    assert checks.main() == 0
+    assert checks.run_all(["two"]) == 0
     assert capfd.readouterr().out.endswith("all checks passed\n")
 
 
-def test_an_unknown_step_is_refused(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["checks", "libary"])
+def test_an_unknown_step_is_refused():
     with pytest.raises(SystemExit, match="libary"):
-        checks.main()
+        checks.run_all(["libary"])

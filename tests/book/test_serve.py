@@ -27,7 +27,7 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path, folder, port, said):
     if folder:
         place.mkdir()
         (place / "index.html").write_text("<p>A book.</p>")
-    command = [sys.executable, "-m", "book._tools.serve", str(place), port]
+    command = [sys.executable, "-m", "book", "serve", str(place), port]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 1 and said in done.stderr
     assert done.stderr.count("\n") == 1 and done.stdout == ""

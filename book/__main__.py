@@ -1,0 +1,191 @@
+"""The tools of the book, one command.
+
+    python -m book check [NAME ...]      is it true what the sources say? numbers, words, equations
+    python -m book write [NAME ...]      fill in numbers and equations; write the generated pages
+    python -m book build [NAME ...]      write, then run what changed; --all runs everything
+    python -m book verify [NAME ...]     run the stored notebooks again and compare every output
+    python -m book quick [NAME ...]      within a minute: lint, the tests of what changed, its page
+    python -m book test [STEP ...]       every check: style library sources notebooks site pages
+    python -m book site                  the site, from nothing, every warning an error
+    python -m book serve FOLDER PORT     the built site, on this machine
+    python -m book length [NAME ...]     the words that a chapter asks its reader to read
+    python -m book course FOLDER         all labs as the sources of an nbgrader course
+    python -m book picture               the README's picture
+    python -m book chromium              install it where it is missing and may be installed
+    python -m book fonts NODE_MODULES    cut the book's faces anew
+
+NAME is a page or a lab: its name, its number ("12") or its file. Without one all are meant.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from book._tools.entries import tell
+from book._tools.layout import ROOT, lab_sources, notebook_sources, pages, public_address, select
+
+
+def check(names: Sequence[str]) -> int:
+    """What the sources say: every problem, each with its place."""
+    from book._tools import (
+        equations,
+        folklore,
+        generated,
+        labs,
+        length,
+        notebooks,
+        prose_numbers,
+        symptoms,
+        words,
+    )
+
+    chosen = select(names, [*pages(), *lab_sources()])
+    own = set(lab_sources())
+    known, worded = equations.by_label(), words.sources()
+    printed = [page for page in chosen if page not in own]
+    found = [problem for page in printed for problem in equations.check(page, known)]
+    numbered = [*([] if names else prose_numbers.DATA_FILES), *printed]
+    found += [problem for page in numbered for problem in prose_numbers.check(page)]
+    found += [p for page in chosen if page in worded for p in words.check(page)]
+    found += length.problems([page for page in chosen if page.is_relative_to(ROOT / "chapters")])
+    found += notebooks.problems([p for p in chosen if p in notebook_sources()], public_address())
+    found += labs.problems([page for page in chosen if page in own])
+    if not names:
+        found += [*folklore.problems(), *symptoms.problems(), *generated.problems()]
+    return tell(found)
+
+
+def write(names: Sequence[str]) -> int:
+    """Fill in numbers and equations, and write the generated pages."""
+    from book._tools import equations, generated, prose_numbers
+
+    chosen, known = select(names, pages()), equations.by_label()
+    for page in chosen:
+        if equations.fill(page, known):
+            print(f"{page.name}: equations written anew")
+    for page in [*([] if names else prose_numbers.DATA_FILES), *chosen]:
+        if prose_numbers.fill(page):
+            print(f"{page.name}: numbers written anew")
+    generated.write()
+    return 0
+
+
+def build(names: Sequence[str], everything: bool = False) -> int:
+    """Write, then run the notebooks of what changed."""
+    from book._tools import generated, labs, notebooks
+
+    chosen = select(names, [*pages(), *lab_sources()])
+    own = [page for page in chosen if page in lab_sources()]
+    write([page.stem for page in chosen if page not in own] if names else [])
+    good = notebooks.build([p for p in chosen if p in notebook_sources()], everything=everything)
+    labs.build(own)
+    generated.write()  # the page that says how long each took
+    return 0 if good else 1
+
+
+def verify(names: Sequence[str]) -> int:
+    """Run the stored notebooks again with nbval; the solved one of a lab."""
+    from book._tools import labs, notebooks
+
+    chosen = select(names, [*notebook_sources(), *lab_sources()])
+    own = set(lab_sources())
+    return notebooks.verify(
+        [labs.solved_file(p) if p in own else p.with_suffix(".ipynb") for p in chosen]
+    )
+
+
+def quick(names: Sequence[str]) -> int:
+    """Lint, the tests of what changed, the pages in a site that is built on."""
+    from book._tools import quick
+
+    return quick.run(select(names, [*pages(), *lab_sources()]) if names else None)
+
+
+def test(names: Sequence[str]) -> int:
+    """Every check of the book, in order."""
+    from book._tools import checks
+
+    return checks.run_all(names)
+
+
+def site(names: Sequence[str]) -> int:
+    """The site, from nothing."""
+    from book._tools import site
+
+    return site.build()
+
+
+def serve(names: Sequence[str]) -> int:
+    """The built site, on this machine."""
+    from book._tools import serve
+
+    return serve.serve(*names)
+
+
+def length(names: Sequence[str]) -> int:
+    """How many words each chapter asks its reader to read."""
+    from book._tools.length import words_read
+
+    for page in select(names, sorted(ROOT.glob("chapters/*/*.md"))):
+        print(f"{words_read(page.read_text(encoding='utf-8')):6,}  {page.stem}")
+    return 0
+
+
+def course(names: Sequence[str]) -> int:
+    """All labs as the sources of an nbgrader course."""
+    from book._tools import labs
+
+    labs.write_course(Path(*names), lab_sources())
+    return 0
+
+
+def picture(names: Sequence[str]) -> int:
+    """The README's picture."""
+    from book._tools import generated
+
+    generated.picture()
+    return 0
+
+
+def chromium(names: Sequence[str]) -> int:
+    """Chromium for the page checks, where it may be installed."""
+    from book._tools import browser
+
+    return browser.provide()
+
+
+def fonts(names: Sequence[str]) -> int:
+    """The book's faces, cut anew."""
+    from book._tools import fonts
+
+    fonts.cut_all(Path(*names))
+    return 0
+
+
+COMMANDS: dict[Callable, str | int] = {
+    check: "*", write: "*", build: "*", verify: "*", quick: "*", test: "*", site: 0, serve: 2,
+    length: "*", course: 1, picture: 0, chromium: 0, fonts: 1,
+}  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m book",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command, count in COMMANDS.items():
+        given = commands.add_parser(command.__name__, description=command.__doc__)
+        given.set_defaults(run=command, names=[])
+        if count != 0:
+            given.add_argument("names", nargs=count, metavar="NAME")
+        if command is build:
+            given.add_argument("--all", action="store_true", dest="everything")
+    arguments = vars(parser.parse_args())
+    return arguments.pop("run")(**arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
