@@ -59,7 +59,7 @@ def least_work(chain, budget):
     return None
 
 
-@pytest.mark.parametrize(("state", "interior"), [(1, 1), (2, 5), (1, 9), (3, 1)])
+@pytest.mark.parametrize(("state", "interior"), [(1, 1), (2, 5), (3, 1)])
 def test_on_equal_layers_no_sequence_of_actions_beats_the_planner(state, interior):
     chain = Chain.equal(4, state, interior)
     for budget in range(chain.kept_bytes + 2):
@@ -87,7 +87,7 @@ def test_on_unequal_layers_the_planner_meets_the_search():
 def test_tapes_that_hold_their_output_and_need_room_in_their_backward_pass(equal):
     """Within every budget for which there is a way, a plan is found: none breaks it at its end."""
     draw, cases = random.Random(1), 0
-    for _ in range(12):
+    for _ in range(6):
         layers = [
             LayerCost(*(draw.randint(1, 4) for _ in "123"), True, draw.random() < 0.5, w)
             for w in draw.choices([0, 3, 6], k=3)
