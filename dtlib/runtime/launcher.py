@@ -66,9 +66,9 @@ def launch(
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
         raise ValueError(f"n must be a positive integer, got {n!r}")
     check_timeout(timeout)
-    if rank_process.current_rank is not None:
+    if (rank := rank_process.rank_here()) is not None:
         raise RuntimeError(
-            f"launch() was called on rank {rank_process.current_rank}; "
+            f"launch() was called on rank {rank}; "
             "ranks are launched from outside, by the notebook or script"
         )
     check_platform()

@@ -39,8 +39,11 @@ from dtlib.runtime.session import Session, TorchSettings, run_cell
 SECONDS_BEFORE_HANGING_UP = 0.1
 _SECONDS_TO_END = 5.0  # between the end of a notebook's connections and its own
 
-# The number of this rank, in a rank process; elsewhere None.
-current_rank: int | None = None
+
+def rank_here() -> int | None:
+    """The number of the rank that this process is, which bears it in its name; elsewhere None."""
+    word, _, number = mp.current_process().name.partition(" ")
+    return int(number) if word == "rank" else None
 
 
 def serve(
@@ -55,8 +58,6 @@ def serve(
 
     Requests come over `connection`; `lifeline` is heard while one is being performed.
     """
-    global current_rank
-    current_rank = rank
     # Jupyter kills and interrupts whole process groups. In a group of its own, a rank has the time
     # to clear up, and hears of Ctrl-C from the notebook.
     os.setpgrp()

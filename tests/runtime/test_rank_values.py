@@ -116,9 +116,9 @@ def test_a_result_that_only_the_ranks_understand_is_an_error(ranks):
             return (at_home, ())
 
     def at_home():
-        from dtlib.runtime.rank_process import current_rank
+        from dtlib.runtime.rank_process import rank_here
 
-        if current_rank is None:
+        if rank_here() is None:
             raise LookupError("not at home")
 
     with pytest.raises(RankError, match=r"result of rank 0 cannot be rebuilt.*not at home"):
