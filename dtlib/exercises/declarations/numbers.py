@@ -11,6 +11,7 @@ from dtlib.exercises.verdict import NotYet
 
 _SLIP = 0.003  # how near a known wrong value must be, as in `number`
 _FACTORS = (8.0, 1 / 8, 1e3, 1e-3, -1.0)
+_SHOWN = (0, 2, 8, 1000)  # numbers of the hints that every exercise shares
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Numbers(Declaration):
 
     def secrets(self) -> list[float]:
         numbers = [a.value for a in self.asked if isinstance(a, Asked)]
-        return [value for value in numbers if value not in (0, 2, 8, 1000)]
+        return [v for v in numbers if not any(math.isclose(v, s, rel_tol=0.02) for s in _SHOWN)]
 
     def _answer(self, values: Mapping[str, float]) -> dict | tuple:
         return dict(values) if self.keyed else tuple(values.values())
