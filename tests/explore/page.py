@@ -47,7 +47,7 @@ def page(*outputs, theme: str = "light") -> str:
         cells.append(f'<div class="cell_output">{inside}</div>')
     return _PAGE.format(
         theme=theme,
-        css=_read("custom.css"),
+        css=_read("colours.css") + _read("custom.css"),
         cells="\n".join(cells),
         state=json.dumps({"state": states}, sort_keys=True).replace("</", "<\\/"),
         host=host(),

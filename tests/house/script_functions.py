@@ -12,16 +12,20 @@ TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 TEXT = re.compile(r"\\.|`|\$\{", re.DOTALL)
+SCOPE = re.compile(r"^\(\(\) => \Z", re.MULTILINE)  # a script that is no module keeps its names so
 NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "with", "await"}
 
 
 def javascript_functions(source: str) -> Iterator[tuple[str, int]]:
     """The name and the number of lines of each function that has braces, inner ones first.
 
+    The scope of a whole script, `(() => { ... })()`, is its module and no function.
     Raises ValueError for braces that do not match.
 
     >>> list(javascript_functions("function f(a = '}') {\\n  return `${a} }`;\\n}"))
     [('f', 3)]
+    >>> list(javascript_functions("(() => {\\n  const f = () => {\\n  };\\n})();"))
+    [('f', 2)]
     """
     open_, heads, position, in_text, parens = [], [], 0, False, []
     while found := (TEXT if in_text else TOKEN).search(source, position):
@@ -39,7 +43,8 @@ def javascript_functions(source: str) -> Iterator[tuple[str, int]]:
             if not open_:
                 raise ValueError(f"a closing brace without its own at {found.start()}")
             start, in_text, name = open_.pop()
-            if name is not None:
+            own_scope = not open_ and SCOPE.search(source, 0, start)
+            if name is not None and not own_scope:
                 yield name, source.count("\n", start, position) + 1
     if open_:
         raise ValueError(f"a brace at {open_[-1][0]} is never closed")
