@@ -9,105 +9,111 @@ import functools
 import operator
 import time
 
+import torch
+import torch.distributed as dist
+from torch import nn
+
 from dtlib import launch, recordings
 from dtlib.foundations import MB
+from dtlib.parallelism import DataParallel
+from dtlib.timeline import Span
 
 NAME = "bucket-dial-2-ranks"
 LAYERS, LAYER_BYTES, LAYER_SECONDS = 64, MB // 2, 1e-3
 COUNTS = [1, 2, 4, 8, 16, 32, 64]
 SHOWN = 8
 REPETITIONS = 9
+clock = time.perf_counter
+
+
+class Timed(torch.autograd.Function):
+    """Passes on what it gets; its backward pass takes its time and makes a gradient of ones."""
+
+    @staticmethod
+    def forward(ctx, x, weight, work, spans):
+        ctx.work, ctx.spans, ctx.size = work, spans, weight.numel()
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        begin = clock()
+        ctx.work()
+        made = torch.ones(ctx.size)
+        ctx.spans.append(Span(dist.get_rank(), "compute", "", begin, clock(), "backward"))
+        return grad, made, None, None
+
+
+class Stack(nn.Module):
+    """Layers of so many bytes, each of which works in its backward pass."""
+
+    def __init__(self, layers, layer_bytes, work):
+        super().__init__()
+        weights = [nn.Parameter(torch.zeros(layer_bytes // 4)) for _ in range(layers)]
+        self.weights, self.work, self.spans = nn.ParameterList(weights), work, []
+
+    def forward(self, x):
+        for weight in self.weights:
+            x = Timed.apply(x, weight, self.work, self.spans)
+        return x
+
+
+class Clocked(DataParallel):
+    """Notes when each all-reduce begins and ends."""
+
+    def launch(self, bucket):
+        begin, name = clock(), str(self.buckets.index(bucket))
+        super().launch(bucket)
+        spans, rank = self.module.spans, dist.get_rank()
+
+        def note(_):
+            spans.append(Span(rank, "network", name, begin, clock(), "communication"))
+
+        bucket.work.get_future().then(note)
+
+
+def waits(seconds):
+    time.sleep(seconds)
+
+
+def computes(seconds):
+    square, stop = torch.ones(160, 160), clock() + seconds
+    while clock() < stop:
+        square @ square
+
+
+def one_step(wrapped, k=None):
+    """Seconds of a backward pass in `k` buckets; with None, of one that communicates nothing."""
+    model = next(iter(wrapped.values())).module
+    model.spans.clear()
+    model.zero_grad()
+    loss = model(torch.ones(1, requires_grad=True)).sum()
+    with contextlib.ExitStack() as silent:
+        for other in set(wrapped) - {k}:
+            silent.enter_context(wrapped[other].no_sync())
+        dist.barrier()
+        begin = clock()
+        loss.backward()
+        return clock() - begin
 
 
 def bucketed_steps(layers, layer_bytes, seconds, counts, repetitions, shown):
     """On each rank: seconds of every kind of step, and the spans of steps in `shown` buckets."""
-    import torch
-    import torch.distributed as dist
-    from torch import nn
 
-    from dtlib.parallelism import DataParallel
-    from dtlib.timeline import Span
-
-    clock, rank = time.perf_counter, dist.get_rank()
-    square = torch.ones(160, 160)
-
-    def wait():
-        time.sleep(seconds)
-
-    def compute():
-        stop = clock() + seconds
-        while clock() < stop:
-            square @ square
-
-    class Timed(torch.autograd.Function):
-        """Passes on what it gets; its backward pass takes its time and makes a gradient of ones."""
-
-        @staticmethod
-        def forward(ctx, x, weight, work, spans):
-            ctx.work, ctx.spans, ctx.size = work, spans, weight.numel()
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx, grad):
-            begin = clock()
-            ctx.work()
-            made = torch.ones(ctx.size)
-            ctx.spans.append(Span(rank, "compute", "", begin, clock(), "backward"))
-            return grad, made, None, None
-
-    class Stack(nn.Module):
-        def __init__(self, work):
-            super().__init__()
-            weights = [nn.Parameter(torch.zeros(layer_bytes // 4)) for _ in range(layers)]
-            self.weights, self.work, self.spans = nn.ParameterList(weights), work, []
-
-        def forward(self, x):
-            for weight in self.weights:
-                x = Timed.apply(x, weight, self.work, self.spans)
-            return x
-
-    class Clocked(DataParallel):
-        """Notes when each all-reduce begins and ends."""
-
-        def launch(self, bucket):
-            begin, name = clock(), str(self.buckets.index(bucket))
-            super().launch(bucket)
-            spans = self.module.spans
-
-            def note(_):
-                spans.append(Span(rank, "network", name, begin, clock(), "communication"))
-
-            bucket.work.get_future().then(note)
-
-    def step(wrapped, k=None):
-        """One step in `k` buckets; with None, a backward pass that communicates nothing."""
-        model = wrapped[counts[0]].module
-        model.spans.clear()
-        model.zero_grad()
-        loss = model(torch.ones(1, requires_grad=True)).sum()
-        with contextlib.ExitStack() as silent:
-            for other in set(counts) - {k}:
-                silent.enter_context(wrapped[other].no_sync())
-            dist.barrier()
-            begin = clock()
-            loss.backward()
-            return clock() - begin
-
-    def all_dials(model):
-        total = layers * layer_bytes
+    def all_dials(work):
+        total, model = layers * layer_bytes, Stack(layers, layer_bytes, work)
         sizes = {k: {"bucket_bytes": total // k, "first_bucket_bytes": total // k} for k in counts}
         return {k: Clocked(model, dist.group.WORLD, **size) for k, size in sizes.items()}
 
-    kinds = {"waits": all_dials(Stack(wait)), "computes": all_dials(Stack(compute))}
+    kinds = {w.__name__: all_dials(functools.partial(w, seconds)) for w in (waits, computes)}
     times, shown_spans = {}, []
     for turn in range(repetitions + 1):
         for name, wrapped in kinds.items():
-            times.setdefault(f"{name}, alone", []).append(step(wrapped))
+            times.setdefault(f"{name}, alone", []).append(one_step(wrapped))
             for k in counts:
-                times.setdefault(f"{name}, {k} buckets", []).append(step(wrapped, k))
+                times.setdefault(f"{name}, {k} buckets", []).append(one_step(wrapped, k))
                 model = wrapped[k].module
                 if not (model.weights[0].grad == 1).all():
-                    raise ArithmeticError(f"rank {rank} has a wrong mean")
+                    raise ArithmeticError(f"rank {dist.get_rank()} has a wrong mean")
                 if (name, k) == ("waits", shown) and turn:
                     shown_spans.append(list(model.spans))
         flat = torch.ones(layers * layer_bytes // 4)

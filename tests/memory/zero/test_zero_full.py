@@ -173,77 +173,15 @@ def any_module(kind, prefetch=1):
     """The largest error of loss, input gradient and every gradient against the plain module."""
     import copy
 
+    import any_modules
     import torch
     import torch.distributed as dist
-    from torch import nn
-    from torch.utils.checkpoint import checkpoint
 
     from dtlib.memory import FullySharded
     from dtlib.models import gradients, relative_errors, worst
 
-    class Twice(nn.Module):
-        """The same layer twice, and one that shares its matrix."""
-
-        def __init__(self):
-            super().__init__()
-            self.a, self.b, self.c = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)
-            self.c.weight = self.b.weight
-
-        def forward(self, x):
-            return self.c(self.a(self.b(self.a(x)).tanh()).tanh())
-
-    class Nested(nn.Module):
-        """A unit within a unit, with weights of its own and a scalar; results in a dict."""
-
-        def __init__(self):
-            super().__init__()
-            self.inner, self.scale = nn.Linear(6, 6), nn.Parameter(torch.tensor(0.7))
-            self.outer = nn.ModuleDict({"lone": nn.Linear(6, 6), "unused": nn.Linear(6, 6)})
-
-        def forward(self, x, *, shift=None):
-            y = self.inner(x).tanh() * self.scale
-            return {"y": self.outer["lone"](y) + shift, "aside": [y, 3]}
-
-    class Whole(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = Nested(), Nested()
-
-        def forward(self, x):
-            first = self.first(x, shift=x)
-            return self.second(first["y"], shift=first["aside"][0])["y"]
-
-    class Recomputed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.ModuleList(
-                nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6)) for _ in range(3)
-            )
-
-        def forward(self, x):
-            for layer in self.layers:
-                x = checkpoint(layer, x, use_reentrant=False)
-            return x
-
-    class Encoder(nn.Module):
-        def __init__(self):
-            super().__init__()
-            one = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True)
-            self.stack = nn.TransformerEncoder(one, 2)
-
-        def forward(self, x):
-            return self.stack(x[:, None])[:, 0]
-
-    torch.manual_seed(0)
-    made = {
-        "twice": Twice, "nested": Whole, "recomputed": Recomputed, "encoder": Encoder,
-        "one linear": lambda: nn.Linear(6, 6),
-    }[kind]().double()  # fmt: skip
+    made, units = any_modules.made(kind)
     plain = copy.deepcopy(made)
-    units = {
-        "twice": lambda: [made.a, made.b, made.c],
-        "nested": lambda: [made.first, made.first.inner, made.second],
-    }.get(kind, lambda: None)()
     rank, P = dist.get_rank(), dist.get_world_size()
     sharded = FullySharded(made, dist.group.WORLD, units=units, prefetch=prefetch)
     errors = []
@@ -348,19 +286,31 @@ def test_mixed_precision_computes_and_gathers_in_16_bits_and_updates_in_32(pair,
 
 
 def wrong(how):
-    from types import SimpleNamespace
-
     import torch
     import torch.distributed as dist
     from torch import nn
 
-    from dtlib.memory import FullySharded, clip_gradients
+    from dtlib.memory import FullySharded
+
+    group, model = dist.group.WORLD, nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    wrongly_sharded(how, model, group)
+    plain = torch.optim.SGD(model.parameters())
+    sharded = FullySharded(model, group, units=[model[0]])
+    wrongly_used(how, sharded, model, plain)
+    wrongly_loaded(how, sharded, model)
+
+
+def wrongly_sharded(how, model, group):
+    from types import SimpleNamespace
+
+    from torch import nn
+
+    from dtlib.memory import FullySharded
 
     class Answer(SimpleNamespace):
         def __init__(self, value):
             super().__init__(value=value)
 
-    group, model = dist.group.WORLD, nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     if how == "stranger":
         FullySharded(model, group, units=[nn.Linear(3, 3)])
     if how == "prefetch":
@@ -377,14 +327,30 @@ def wrong(how):
         FullySharded(model, None)
     if how == "object":
         model[1].register_forward_hook(lambda module, inputs, output: Answer(output))
-    plain = torch.optim.SGD(model.parameters())
-    sharded = FullySharded(model, group, units=[model[0]])
+
+
+def wrongly_used(how, sharded, model, plain):
+    import torch
+
+    from dtlib.memory import clip_gradients
+
     if how == "plain optimizer":
         sharded.optimizer_state_dict(plain)
     if how == "no part":
-        clip_gradients([], 1.0, group)
+        clip_gradients([], 1.0, sharded.group)
+    if how == "norm":
+        clip_gradients(sharded.parameters(), 0, sharded.group)
     if how == "moved":
         sharded.double()
+    if how == "object":
+        sharded(torch.ones(1, 3))
+    if how == "used outside":
+        model[0].weight @ torch.randn(3)
+
+
+def wrongly_loaded(how, sharded, model):
+    import torch
+
     if how == "names":
         sharded.load_state_dict({"0.weight": torch.zeros(3, 3)})
     if how == "shape":
@@ -410,12 +376,6 @@ def wrong(how):
         loaded = state["state"] if how == "no optimizer's state" else state
         optimizer = torch.optim.Adam(parts) if how == "two groups" else optimizer
         sharded.load_optimizer_state_dict(optimizer, loaded)
-    if how == "object":
-        sharded(torch.ones(1, 3))
-    if how == "norm":
-        clip_gradients(sharded.parameters(), 0, group)
-    if how == "used outside":
-        model[0].weight @ torch.randn(3)
 
 
 @pytest.mark.parametrize(

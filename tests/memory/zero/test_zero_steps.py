@@ -1,5 +1,7 @@
 """One step of a ZeRO stage as a list of actions: what it says, real ranks do."""
 
+import contextlib
+
 import pytest
 
 from dtlib.memory import ZeroStep, model_state_bytes, zero_sent_bytes
@@ -43,7 +45,6 @@ def real_step(stage, micro_batches, prefetch):
     from torch import nn
 
     from dtlib.memory import FullySharded, ShardedOptimizer
-    from dtlib.memory.zero.parts import PartedFlat
     from dtlib.parallelism import counted
 
     layers = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(3))
@@ -59,8 +60,6 @@ def real_step(stage, micro_batches, prefetch):
             plain, torch.optim.AdamW, group, stage=stage, bucket_bytes=8 * 8 * 4
         )
         flats, inner = optimizer.flats, optimizer.optimizer
-    place = {parameter: u for u, parameter in enumerate(plain)}
-    number = {flat: place[flat.parameters[0]] for flat in flats}
 
     def held():
         moments = [t for s in inner.state.values() for t in s.values() if t.dim()]
@@ -70,20 +69,12 @@ def real_step(stage, micro_batches, prefetch):
         kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
         return sum(kept.values())
 
-    def logged(name, method):
-        def call(self, *args):
-            log.append((f"{name} {number[self]}", held()))
-            return method(self, *args)
-
-        return call
-
     def before(u, *call):
         log.append((f"forward {u}", held()))
 
-    methods = {"gather": PartedFlat.gather, "reduce": PartedFlat.reduce}
-    for name, method in methods.items():
-        setattr(PartedFlat, name, logged(name, method))
-    try:
+    place = {parameter: u for u, parameter in enumerate(plain)}
+    number = {flat: place[flat.parameters[0]] for flat in flats}
+    with noted(lambda name, flat: log.append((f"{name} {number[flat]}", held()))):
         for u, layer in enumerate(layers):
             layer.register_forward_pre_hook(partial(before, u))
         x = torch.randn(4, 8)
@@ -95,7 +86,26 @@ def real_step(stage, micro_batches, prefetch):
                     trained(x).square().mean().backward()
                 log.append(("update", held()))
                 optimizer.step()
-        return log, sent.total_bytes
+    return log, sent.total_bytes
+
+
+@contextlib.contextmanager
+def noted(note):
+    """Tell of every flat tensor that is gathered or reduced, before it is."""
+    from dtlib.memory.zero.parts import PartedFlat
+
+    def telling(name, method):
+        def call(self, *args):
+            note(name, self)
+            return method(self, *args)
+
+        return call
+
+    methods = {"gather": PartedFlat.gather, "reduce": PartedFlat.reduce}
+    for name, method in methods.items():
+        setattr(PartedFlat, name, telling(name, method))
+    try:
+        yield
     finally:
         for name, method in methods.items():
             setattr(PartedFlat, name, method)

@@ -77,49 +77,51 @@ def test_uneven_counts_send_all_rows_but_the_own(ranks):
         assert calls == {"all_to_all": 2} and found == by_hand
 
 
+def every_call():
+    """Each of torch's calls once on a rank; how often each was counted, and its bytes."""
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.nn.functional as nnf
+
+    from dtlib.parallelism import counted
+    from dtlib.runtime.names import all_gather_single, reduce_scatter_single
+
+    rank, P = dist.get_rank(), dist.get_world_size()
+    x = torch.ones(4 * P)  # fp32
+    parts = list(torch.ones(P, 3))
+    with counted() as log:
+        dist.all_reduce(x)
+        dist.all_reduce(x, async_op=True).wait()
+        dist.broadcast(x, src=1)
+        dist.reduce(x, dst=1)
+        dist.all_gather([torch.empty(3) for _ in range(P)], parts[0])
+        all_gather_single(torch.empty(3 * P), parts[0])
+        dist.reduce_scatter(torch.empty(3), parts)
+        reduce_scatter_single(torch.empty(4), x)
+        dist.all_to_all([torch.empty(3) for _ in range(P)], parts)
+        dist.all_to_all_single(torch.empty_like(x), x)
+        dist.gather(parts[0], [torch.empty(3) for _ in range(P)] if rank == 1 else None, dst=1)
+        dist.scatter(torch.empty(3), parts if rank == 1 else None, src=1)
+        nnf.all_reduce(x)
+        dist.barrier()
+        if rank == 0:
+            dist.send(x, 1)
+        if rank == 1:
+            dist.recv(x, 0)
+        neighbours = [
+            dist.P2POp(dist.isend, x, (rank + 1) % P),
+            dist.P2POp(dist.irecv, torch.empty_like(x), (rank - 1) % P),
+        ]
+        for work in dist.batch_isend_irecv(neighbours):
+            work.wait()
+    dist.all_reduce(x)  # after the block: not counted
+    return log.calls, log.bytes
+
+
 def test_torchs_own_collectives_and_messages_count(ranks):
-    def on_this_rank():
-        import torch
-        import torch.distributed as dist
-        import torch.distributed.nn.functional as nnf
-
-        from dtlib.parallelism import counted
-        from dtlib.runtime.names import all_gather_single, reduce_scatter_single
-
-        rank, P = dist.get_rank(), dist.get_world_size()
-        x = torch.ones(4 * P)  # fp32
-        parts = list(torch.ones(P, 3))
-        with counted() as log:
-            dist.all_reduce(x)
-            dist.all_reduce(x, async_op=True).wait()
-            dist.broadcast(x, src=1)
-            dist.reduce(x, dst=1)
-            dist.all_gather([torch.empty(3) for _ in range(P)], parts[0])
-            all_gather_single(torch.empty(3 * P), parts[0])
-            dist.reduce_scatter(torch.empty(3), parts)
-            reduce_scatter_single(torch.empty(4), x)
-            dist.all_to_all([torch.empty(3) for _ in range(P)], parts)
-            dist.all_to_all_single(torch.empty_like(x), x)
-            dist.gather(parts[0], [torch.empty(3) for _ in range(P)] if rank == 1 else None, dst=1)
-            dist.scatter(torch.empty(3), parts if rank == 1 else None, src=1)
-            nnf.all_reduce(x)
-            dist.barrier()
-            if rank == 0:
-                dist.send(x, 1)
-            if rank == 1:
-                dist.recv(x, 0)
-            neighbours = [
-                dist.P2POp(dist.isend, x, (rank + 1) % P),
-                dist.P2POp(dist.irecv, torch.empty_like(x), (rank - 1) % P),
-            ]
-            for work in dist.batch_isend_irecv(neighbours):
-                work.wait()
-        dist.all_reduce(x)  # after the block: not counted
-        return log.calls, log.bytes
-
     P = ranks.n
     n, part = 16 * P, 12
-    for rank, (calls, found) in enumerate(ranks.run(on_this_rank)):
+    for rank, (calls, found) in enumerate(ranks.run(every_call)):
         others = (P - 1) * part
         assert calls == {
             "all_reduce": 3,

@@ -62,26 +62,52 @@ def models(draw):
     }
 
 
+def trained(model, frozen, to=False):
+    for name, parameter in model.named_parameters():
+        if any(part in name for part in frozen):
+            parameter.requires_grad_(to)
+
+
+def two_models(example, group, dtype, sabotage):
+    """The whole model and the divided one, after what the example does to it."""
+    from copy import deepcopy
+
+    from dtlib.models import GPT
+    from dtlib.parallelism import tensor_parallel
+
+    whole = GPT(example["spec"], seed=3, dtype=dtype)
+    trained(whole, example["frozen"])
+    divided = tensor_parallel(whole, group, example["sequence_parallel"])
+    if sabotage:
+        sabotage(divided)
+    if example["then"] == "copied":
+        divided = deepcopy(divided)
+    if example["then"] == "assigned":
+        state = {name: tensor.clone() for name, tensor in divided.state_dict().items()}
+        divided.load_state_dict(state, assign=True)
+        trained(divided, example["frozen"])
+        if example["spec"].tied:
+            divided.head.weight = divided.embedding.weight
+    if example["thawed"]:
+        for model in (whole, divided):
+            trained(model, example["frozen"], to=True)
+    return whole, divided
+
+
 def model_errors(examples, sabotage=None):
     """On a rank: for each example the largest error of loss, logits and gradients, and its name."""
     from contextlib import nullcontext
-    from copy import deepcopy
 
     import torch.distributed as dist
     from torch.utils.checkpoint import checkpoint
 
-    from dtlib.models import GPT, gradients, next_token_loss, relative_errors, worst
-    from dtlib.parallelism import gather_slices, tensor_parallel, vocab_parallel_cross_entropy
+    from dtlib.models import gradients, next_token_loss, relative_errors, worst
+    from dtlib.parallelism import gather_slices, vocab_parallel_cross_entropy
     from dtlib.parallelism.tensor.model import cut_of
 
     groups = {
         members: dist.new_group(members) for members in sorted({e["members"] for e in examples})
     }
-
-    def trained(model, frozen, to=False):
-        for name, parameter in model.named_parameters():
-            if any(part in name for part in frozen):
-                parameter.requires_grad_(to)
 
     def judge(example):
         spec, group, P = example["spec"], groups[example["members"]], len(example["members"])
@@ -92,22 +118,7 @@ def model_errors(examples, sabotage=None):
         shape = (2, example["passes"], example["sequences"], example["tokens"])
         batches = torch.randint(spec.vocab, shape, generator=generator)
         batches[1, :, 0, 0] = -100 if example["sequences"] * example["tokens"] > 1 else 0
-        whole = GPT(spec, seed=3, dtype=dtype)
-        trained(whole, example["frozen"])
-        divided = tensor_parallel(whole, group, example["sequence_parallel"])
-        if sabotage:
-            sabotage(divided)
-        if example["then"] == "copied":
-            divided = deepcopy(divided)
-        if example["then"] == "assigned":
-            state = {name: tensor.clone() for name, tensor in divided.state_dict().items()}
-            divided.load_state_dict(state, assign=True)
-            trained(divided, example["frozen"])
-            if spec.tied:
-                divided.head.weight = divided.embedding.weight
-        if example["thawed"]:
-            for model in (whole, divided):
-                trained(model, example["frozen"], to=True)
+        whole, divided = two_models(example, group, dtype, sabotage)
         run = divided
         if example["then"] == "checkpointed":
             run = lambda tokens: checkpoint(divided, tokens, use_reentrant=False)  # noqa: E731

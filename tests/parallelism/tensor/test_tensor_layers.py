@@ -74,6 +74,16 @@ def layers(draw):
     }
 
 
+def borders(e):
+    """How what enters a layer is cut, and what leaves it."""
+    tokens, features = Cut(-2), Cut(-1)
+    enters = tokens if e["sequence_parallel"] and e["kind"] == "columns" else Cut()
+    enters = features if e["kind"] == "rows" and not e["whole"] else enters
+    leaves = tokens if e["sequence_parallel"] and e["kind"] != "columns" else Cut()
+    leaves = features if e["kind"] == "columns" and not e["gather_output"] else leaves
+    return enters, leaves
+
+
 def layer_errors(examples):
     """On a rank: for each example the largest error of Y, dX and all gradients, and its name."""
     from copy import deepcopy
@@ -117,11 +127,7 @@ def layer_errors(examples):
         y = whole(x)
         toward = torch.randn(y.shape, generator=generator, dtype=torch.float64)
         (y * toward).sum().backward()
-        tokens, features = Cut(-2 if e["kind"] != "words" else -1), Cut(-1)
-        enters = tokens if how["sequence_parallel"] and e["kind"] == "columns" else Cut()
-        enters = features if e["kind"] == "rows" and not e["whole"] else enters
-        leaves = Cut(-2) if how["sequence_parallel"] and e["kind"] != "columns" else Cut()
-        leaves = features if e["kind"] == "columns" and not e["gather_output"] else leaves
+        enters, leaves = borders(e)
         own_x = enters.part(x, rank, P)
         own_x = own_x if e["kind"] == "words" else own_x.requires_grad_()
         own_y = layer(own_x)
