@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dtlib.explore.router_balance.router_balance import RouterBalance
     from dtlib.explore.bias_balance.bias_balance import BiasBalance
     from dtlib.explore.memory_bar import MemoryBar
-    from dtlib.explore.zero_stages import ZeroStages
+    from dtlib.explore.zero_stages.zero_stages import ZeroStages
     from dtlib.explore.revolve_player.revolve_player import RevolvePlayer
     from dtlib.explore.offload_lab.offload_lab import OffloadLab
 # fmt: on

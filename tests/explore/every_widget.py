@@ -11,6 +11,7 @@ from dtlib.explore import (
     RouterBalance,
     SeatPlan,
     Task,
+    ZeroStages,
 )
 
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
@@ -52,6 +53,11 @@ EVERY[SeatPlan] = {
     "machine": Nodes(4, 4, inside=(0, 450e9), nic=(0, 50e9), pod_nodes=2, order=EXCHANGED),
     "task": Task("Repair it.", "time < 0.376 and nics == 1", {"seats": "in order"}, "Repaired."),
 }
+EVERY[ZeroStages] = {"task": Task(
+    "Accumulate, hold at most 40 %, and send no more.",
+    "micro_batches == 4 and held_share <= 0.4 and sent_share <= 1",
+    {"stage": 1, "ranks": 8, "micro_batches": 4}, "Stage 1.",
+)}  # fmt: skip
 
 
 def made(kind, **options):

@@ -60,17 +60,28 @@ function gantt({ rows, spans, from = 0, to, left, right, top }) {
   return { marks: [bars, labels], across, bottom: y };
 }
 
-// The kinds of spans, named above a schedule: a swatch and a word for each.
-function ganttKey(kinds, x, y) {
-  let at = x;
+// The kinds of spans, named above a schedule: a swatch and a word for each, in lines up to `right`.
+function ganttKey(kinds, x, y, right = Infinity) {
+  let [at, line] = [x, y];
   return kinds.map(([look, words]) => {
-    const place = at;
-    at += 30 + 7 * words.length;
-    return [
-      mark.rect({ x: place, y: y - 10, width: 14, height: 11, rx: 2, ...LOOKS[look] }),
-      mark.text({ x: place + 19, y, ...soft }, words),
-    ];
+    const wide = 30 + 7 * words.length;
+    if (at > x && at + wide > right + 16) [at, line] = [x, line + 20];
+    const swatch = { x: at, y: line - 10, width: 14, height: 11, rx: 2, ...LOOKS[look] };
+    const marks = [mark.rect(swatch), mark.text({ x: at + 19, y: line, ...soft }, words)];
+    at += wide;
+    return marks;
   });
+}
+
+// Lines at a slant through a box, as a path.
+function hatchOf({ x, y, width, height }, every = 6) {
+  let d = "";
+  for (let at = every / 2; at < width + height; at += every) {
+    const [x1, y1] = at < height ? [0, at] : [at - height, height];
+    const [x2, y2] = at < width ? [at, 0] : [width, at - width];
+    d += `M${(x + x1).toFixed(1)} ${(y + y1).toFixed(1)}L${(x + x2).toFixed(1)} ${(y + y2).toFixed(1)}`;
+  }
+  return d;
 }
 
 // A timeline as `Timeline` describes it, as a drawing of its own.

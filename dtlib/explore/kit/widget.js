@@ -4,7 +4,7 @@
 // for the tests, and for the figure of a page without scripts. The rest is here, once.
 //
 // More, where it is needed: `player: { name, unit, every, last(spec, state) }` plays state[name] from
-// 0 to `last`; `changed(spec, state, change)` gives what a change of the reader's entails;
+// 0 to `last`; `changed(spec, state, change, before)` gives what a change of the reader's entails;
 // `drag(spec, state, seen, width, { x, y, figure })` gives the change that a pointer there makes.
 
 function widget(parts) {
@@ -96,7 +96,7 @@ function rendered(parts, { model, el }) {
   // What the reader does ends the playing; what the player does, not.
   function set(change) {
     player?.pause();
-    update({ ...change, ...parts.changed?.(spec, { ...state, ...change }, change) });
+    update({ ...change, ...parts.changed?.(spec, { ...state, ...change }, change, state) });
   }
 
   function reset() {

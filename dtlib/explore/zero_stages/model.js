@@ -5,7 +5,7 @@ const zeroBytes = (spec, { stage, ranks, micro_batches }) =>
 
 const zeroRun = (spec, { stage, micro_batches }) => spec.runs[`${stage} ${micro_batches}`];
 
-// All names that a task may use.
+// What a task may ask, besides the choices.
 function zeroValues(spec, state) {
   const mine = zeroBytes(spec, state);
   const plain = zeroBytes(spec, { ...state, stage: 0 });
@@ -13,7 +13,6 @@ function zeroValues(spec, state) {
   const peak = Math.max(...mine.held);
   const total = mine.sent[mine.sent.length - 1];
   return {
-    ...state,
     peak,
     total,
     held_share: peak / Math.max(...plain.held),
