@@ -60,7 +60,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Chosen:
-    """One choice that is asked for: a word or a truth value ``among`` others, each with its hint.
+    """One choice that is asked for: a word, truth value or number ``among`` others with hints.
 
     >>> Chosen("kind", "sum", {"max": "what is the maximum of one rank?"}).judge("max")
     Traceback (most recent call last):
@@ -69,8 +69,8 @@ class Chosen:
     """
 
     name: str
-    value: str | bool
-    among: Mapping[str | bool, str]
+    value: str | int
+    among: Mapping[str | int, str]
 
     def judge(self, answer: Any) -> None:
         """Raise `NotYet` unless ``answer`` is the right choice."""
@@ -80,7 +80,7 @@ class Chosen:
         if answer != self.value:
             raise NotYet(f"{self.name}: {self.among[answer]}")
 
-    def wrong(self) -> Iterator[tuple[str | bool | None, str]]:
+    def wrong(self) -> Iterator[tuple[str | int | None, str]]:
         """Each other choice with its hint, and what is no choice."""
         yield from self.among.items()
         yield None, "must be one of"
