@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from dtlib.exercises.engine import check
     from dtlib.exercises.practice_job import PracticeJob
     from dtlib.exercises.practice_link import PracticeLink
-    from dtlib.exercises.trace import Deadlock, Message, Trace, TransportError
-    from dtlib.exercises.transport import Comm, record
     from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
+    from dtlib.exercises.worlds.messages import Comm, record
+    from dtlib.exercises.worlds.trace import Message, Trace
+    from dtlib.exercises.worlds.world import Deadlock, TransportError
 
 __getattr__, __dir__, __all__ = face(__name__)

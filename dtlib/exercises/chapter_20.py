@@ -7,9 +7,8 @@ from typing import Any
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, real, unaided, whole
 from dtlib.exercises.judge import formula as judge_formula
-from dtlib.exercises.team import RecordedTeam, record_team
-from dtlib.exercises.trace import Deadlock, TransportError
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import Deadlock, RecordedTeam, TransportError, record_team
 
 _GB = "in GB, please"
 

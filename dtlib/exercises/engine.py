@@ -4,8 +4,8 @@ import importlib
 from collections.abc import Callable
 
 from dtlib.exercises.manifest import Exercise, manifest
-from dtlib.exercises.trace import TransportError
 from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
+from dtlib.exercises.worlds.world import TransportError
 
 Grader = Callable[[object], str]
 

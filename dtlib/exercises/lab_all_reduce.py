@@ -5,10 +5,8 @@ from typing import Any
 
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import function, items, number, whole
-from dtlib.exercises.stripes import Stripes
-from dtlib.exercises.trace import Trace
-from dtlib.exercises.transport import record
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import Stripes, Trace, record
 
 SIZES = (2, 3, 4, 7, 1)
 

@@ -17,10 +17,11 @@ from dtlib.exercises.replica_tasks import (
     run,
     tied,
 )
-from dtlib.exercises.replicas import OTHERS, record_replicas
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import record_replicas
 from dtlib.foundations import TransformerSpec
 
+OTHERS = ("dtlib.parallelism", "torch.nn.parallel", "torch.distributed")
 SIZES = (2, 3, 4)
 SPEC = TransformerSpec("lab", layers=2, hidden=64, heads=4, vocab=256, norm="rms", bias=False)
 
@@ -226,7 +227,7 @@ def _judge_events(step: Step, task: Task) -> None:
 
 
 def _judge_scene(answer: Any, name: str, task: Task, after: Callable | None) -> None:
-    from dtlib.exercises.trace import TransportError
+    from dtlib.exercises.worlds import TransportError
 
     reference = reference_gradients(task, after)
     try:

@@ -24,8 +24,8 @@ from dtlib.exercises.routed import (
     same_calls,
     tensor,
 )
-from dtlib.exercises.team import record_team
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import record_team
 
 
 @grader("ex-lab-moe-predict")

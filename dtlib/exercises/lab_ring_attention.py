@@ -13,9 +13,8 @@ import numpy as np
 
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, whole
-from dtlib.exercises.trace import TransportError
-from dtlib.exercises.transport import record
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import TransportError, record
 
 WIDTH, TOLERANCE = 3, 1e-10
 OTHERS = "dtlib.parallelism"

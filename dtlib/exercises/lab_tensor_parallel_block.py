@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, whole
-from dtlib.exercises.team import record_team
-from dtlib.exercises.trace import TransportError
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import TransportError, record_team
 
 SIZES = (2, 4)
 TOLERANCE = 1e-10

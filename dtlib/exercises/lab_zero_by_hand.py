@@ -21,8 +21,8 @@ from dtlib.exercises.shards import (
     random,
     tensor,
 )
-from dtlib.exercises.team import record_team
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import record_team
 from dtlib.foundations import TransformerSpec
 
 SPEC = TransformerSpec("lab", layers=2, hidden=64, heads=4, vocab=256, norm="rms", bias=False)

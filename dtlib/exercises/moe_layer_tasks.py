@@ -16,8 +16,8 @@ from dtlib.exercises.routed import (
     same_calls,
     tensor,
 )
-from dtlib.exercises.team import record_team
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import record_team
 
 INNER = 7
 DEAD = -50.0  # a weight for the constant column that makes the router avoid an expert

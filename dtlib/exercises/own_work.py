@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from dtlib.exercises.transport import called_from
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import called_from
 
 LIBRARY = ("dtlib.parallelism", "dtlib.models")
 

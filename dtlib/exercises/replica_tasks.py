@@ -7,7 +7,7 @@ its rows and a wrapper around its copy of the module, and returns what happened,
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dtlib.exercises.replicas import ReplicaTrace, record_replicas
+from dtlib.exercises.worlds import ReplicaTrace, record_replicas
 
 CAP = 300  # bytes of a bucket: some hold several parameters, one is over the cap
 

@@ -27,8 +27,8 @@ from dtlib.exercises.shards import (
     train,
     trained_alone,
 )
-from dtlib.exercises.team import record_team
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import record_team
 
 
 @grader("ex-lab-zero-stage1")

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 from dtlib.exercises.judge import function
 from dtlib.exercises.own_work import own_work
-from dtlib.exercises.team import Team, record_team
-from dtlib.exercises.transport import raised
 from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.worlds import Team, raised, record_team
 
 LIBRARY = ("dtlib.memory", "dtlib.parallelism", "torch.distributed")
 WIDTHS = (5, 9, 4, 6, 1)
 SIZES = (2, 3, 4)
-TEAMS_OWN = ("rank", "size", "device", "group", "_calls", "_gathered", "_world")
+TEAMS_OWN = ("rank", "size", "device", "group", "calls", "_gathered", "_group")
 
 
 def held_bytes(*things: Any) -> int:

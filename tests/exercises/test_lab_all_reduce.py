@@ -205,7 +205,7 @@ CASES = {
             (lambda comm, x: reduce_scatter(comm, x, copy=False), "writes into x"),
             (reduce_scatter_by_gathering_all, "sends more bytes"),
             (reduce_scatter_one_rank_after_another, "deadlock|in a row"),
-            (reduce_scatter_of_dtlib, "these messages come from dtlib.collectives: write your own"),
+            (reduce_scatter_of_dtlib, "comes from dtlib.collectives: write your own"),
         ],
     ),
     "ex-lab-all-gather": Case(

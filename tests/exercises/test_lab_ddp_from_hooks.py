@@ -8,8 +8,7 @@ from exercise_cases import Case, EveryExercise
 
 from dtlib.exercises import NotYet, check
 from dtlib.exercises.lab_ddp_from_hooks import SPEC
-from dtlib.exercises.replicas import record_replicas
-from dtlib.exercises.trace import TransportError
+from dtlib.exercises.worlds import TransportError, record_replicas
 from dtlib.models import GPT
 
 SENT = 4 * SPEC.params() * 3 // 2
@@ -313,7 +312,7 @@ LIBRARIES = [
     (torch.nn.parallel.DistributedDataParallel, "write your own|must take"),
     (torch_ddp, "rank 0 raised"),
     (dtlib_data_parallel, "rank 0 raised"),
-    (from_the_library, "these all-reduces come from dtlib.parallelism: write your own"),
+    (from_the_library, "comes from dtlib.parallelism: write your own"),
 ]
 
 CASES = {
@@ -439,7 +438,7 @@ def test_a_replica_that_never_comes_is_named():
         if comm.rank == 0:
             comm.all_reduce(x)
 
-    with pytest.raises(TransportError, match="rank 0 waits for all-reduce 1, which rank 1 never"):
+    with pytest.raises(TransportError, match="all-reduce 1 of rank 1, which has finished"):
         record_replicas(program, 2)
 
 

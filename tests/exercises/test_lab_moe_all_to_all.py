@@ -6,7 +6,7 @@ from exercise_cases import Case, EveryExercise
 from torch.nn import functional as F
 
 from dtlib.exercises import Deadlock, TransportError
-from dtlib.exercises.team import record_team
+from dtlib.exercises.worlds import record_team
 
 
 def route(logits, k, renormalise=None, softmax_of="all", detach=False, ascending=False):
@@ -324,7 +324,7 @@ CASES = {
             (detached_exchange, "the gradient of x is missing"),
             (padded_exchange, "more collectives forwards"),
             (lambda c, x, s, r: x, "returns the shape|what arrives differs"),
-            (exchange_of_dtlib, "come from dtlib.parallelism|the work of dtlib.parallelism"),
+            (exchange_of_dtlib, "comes from dtlib.parallelism|the work of dtlib.parallelism"),
         ],
     ),
     "ex-lab-moe-dispatch": Case(
@@ -378,7 +378,7 @@ CASES = {
             ),
             (
                 lambda c, x, w, k: moe(c, x, w, k, skip=True),
-                "experts that get nothing|deadlock|never makes",
+                "experts that get nothing|deadlock",
             ),
             (lambda c, x, w, k: moe(c, x, w, k, sum_router=True), "leave that to|more collectives"),
             (moe_all_tokens_everywhere, "right, but it sends more bytes"),
@@ -468,7 +468,7 @@ def test_an_all_to_all_in_memory_refuses_counts_that_do_not_fit():
     )
     says(lambda c: c.all_to_all(x, [3], [3]), "one number of rows for each rank")
     says(lambda c: c.all_to_all(3, [1, 2], [1, 2]), "gives a int to all-to-all")
-    says(lambda c: c.rank or c.all_to_all(x, [0, 3], [0, 3]), "never makes", Deadlock)
+    says(lambda c: c.rank or c.all_to_all(x, [0, 3], [0, 3]), "which has finished", Deadlock)
 
 
 def test_an_all_to_all_in_memory_counts_the_rows_that_leave():
@@ -494,14 +494,14 @@ def test_a_team_splits_into_teams_that_fail_with_it():
     def leaves(comm):
         return comm.rank == 3 or comm.split(groups).all_reduce(torch.ones(1))
 
-    with pytest.raises(Deadlock, match=r"rank 1 waits in all-reduce .* which rank 3 never makes"):
+    with pytest.raises(Deadlock, match=r"rank 1 waits in .* for rank 3, which has finished"):
         record_team(leaves, 4)
 
     def crosses(comm):
         few = comm.split(groups) if comm.rank < 2 else comm
         return few.all_reduce(torch.ones(1))
 
-    with pytest.raises(Deadlock, match=r"rank 0 waits in all-reduce .* which rank 2 never makes"):
+    with pytest.raises(Deadlock, match=r"rank 0 waits in all-reduce .* for rank 2, which"):
         record_team(crosses, 4)
 
 

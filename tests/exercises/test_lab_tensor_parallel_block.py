@@ -6,7 +6,7 @@ from exercise_cases import Case, EveryExercise
 from torch.nn import functional as F
 
 from dtlib.exercises import Deadlock, TransportError
-from dtlib.exercises.team import record_team
+from dtlib.exercises.worlds import record_team
 from dtlib.models.gpt import causal_attention, rotary
 
 
@@ -197,7 +197,7 @@ CASES = {
             ((f, cut_g), "no gradient arrives at x"),
             ((f, in_place_g), "g changes its input"),
             ((f, gathered_g), "add, don't gather"),
-            ((f_of_dtlib, g), "these collectives come from dtlib.parallelism: write your own"),
+            ((f_of_dtlib, g), "comes from dtlib.parallelism: write your own"),
             (f, "must have 2 items"),
         ],
         stub=(None, None),
@@ -291,7 +291,7 @@ def test_a_rank_that_skips_a_sum_is_named_and_so_are_calls_that_do_not_fit():
     def skips(comm):
         return comm.all_reduce(torch.ones(2)) if comm.rank else None
 
-    with pytest.raises(Deadlock, match=r"rank 1 waits in all-reduce .* which rank 0 never makes"):
+    with pytest.raises(Deadlock, match=r"rank 1 waits in .* for rank 0, which has finished"):
         record_team(skips, 2)
     with pytest.raises(TransportError, match=r"of shape \[.\] on rank ., but .* of shape \[.\]"):
         record_team(lambda comm: comm.all_reduce(torch.ones(comm.rank + 1)), 2)

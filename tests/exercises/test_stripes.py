@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dtlib.exercises.stripes import Stripes
+from dtlib.exercises.worlds import Stripes
 
 
 @pytest.mark.parametrize("P", [1, 2, 3, 5, 8])

@@ -267,5 +267,5 @@ def test_code_of_a_package_may_be_kept_from_sending():
         return execute(ring_all_reduce(comm.size), x, transport=comm)
 
     assert record(librarys_ring, ranks(4)).sent_bytes() == [48] * 4
-    with pytest.raises(TransportError, match=r"come from dtlib\.collectives: write your own"):
+    with pytest.raises(TransportError, match=r"comes from dtlib\.collectives: write your own"):
         record(librarys_ring, ranks(4), without="dtlib.collectives")

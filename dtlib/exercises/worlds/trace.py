@@ -1,24 +1,10 @@
-"""What a run over the recording transport leaves behind: the trace of messages, or an error."""
+"""What a run over the recording transport leaves behind: the trace of its messages."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-class TransportError(RuntimeError):
-    """A rank broke a rule of point-to-point communication, or raised."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
-
-
-class Deadlock(TransportError):
-    """No rank can go on: each waits for another, or for one that has finished."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"Deadlock: {str(self).removeprefix('deadlock: ')}"]
 
 
 class Message(NamedTuple):

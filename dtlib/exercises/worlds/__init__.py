@@ -1,0 +1,21 @@
+"""Ranks in memory: one world of threads, three sets of calls over it, and the same calls for real.
+
+`record` runs point-to-point messages, `record_team` collectives, `record_replicas` all-reduces that
+overlap with work. Each has the rules of the real thing; breaking one is an error that names rank
+and call. `GroupComm`, `RealTeam` and `ReplicaComm` offer the same calls on real ranks.
+"""
+
+from typing import TYPE_CHECKING
+
+from dtlib.lazy import face
+
+if TYPE_CHECKING:
+    from dtlib.exercises.worlds.world import Deadlock, TransportError, World, called_from, raised
+    from dtlib.exercises.worlds.trace import Message, Trace
+    from dtlib.exercises.worlds.messages import Calls, Comm, record
+    from dtlib.exercises.worlds.team import Collective, RecordedTeam, Team, record_team
+    from dtlib.exercises.worlds.replicas import Event, ReplicaTrace, record_replicas
+    from dtlib.exercises.worlds.real import GroupComm, RealTeam, ReplicaComm
+    from dtlib.exercises.worlds.stripes import Stripes
+
+__getattr__, __dir__, __all__ = face(__name__)
