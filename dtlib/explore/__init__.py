@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from dtlib.explore.stepper import Stepper
     from dtlib.explore.arrows import Arrows
     from dtlib.explore.fastest import Fastest
-    from dtlib.explore.bits_lab import BitsLab
+    from dtlib.explore.bits_lab.bits_lab import BitsLab
     from dtlib.explore.cuts.cuts import Cuts
-    from dtlib.explore.pipeline_lab import PipelineLab
+    from dtlib.explore.pipeline_lab.pipeline_lab import PipelineLab
     from dtlib.explore.ring_steps.ring_steps import RingSteps
     from dtlib.explore.seats.seats import SeatPlan
     from dtlib.explore.router_balance.router_balance import RouterBalance

@@ -3,6 +3,7 @@
 from dtlib.collectives import Nodes, ring_all_reduce, tree_all_reduce
 from dtlib.explore import (
     BiasBalance,
+    BitsLab,
     Cuts,
     OffloadLab,
     Prefetcher,
@@ -57,6 +58,10 @@ EVERY[ZeroStages] = {"task": Task(
     "Accumulate, hold at most 40 %, and send no more.",
     "micro_batches == 4 and held_share <= 0.4 and sent_share <= 1",
     {"stage": 1, "ranks": 8, "micro_batches": 4}, "Stage 1.",
+)}  # fmt: skip
+EVERY[BitsLab] = {"task": Task(
+    "In fp32, lose the sum.", "error >= 1 and kind == 0",
+    {"kind": 0, "condition": 1e8, "P": 64, "order": 1}, "Digits.",
 )}  # fmt: skip
 
 

@@ -20,3 +20,12 @@ const timeTicks = (values, across, y, right, write) =>
 // A line across a plot that means something: a mean, a capacity.
 const rule = (left, right, y) =>
   mark.line({ x1: left, x2: right, y1: y, y2: y, stroke: ink.text, "stroke-width": 1.6 });
+
+// Powers of ten from `low` to `high`, so many at most.
+function decades(low, high, most) {
+  const [first, last] = [Math.ceil(Math.log10(low)), Math.floor(Math.log10(high))];
+  const step = Math.max(1, Math.ceil((last - first) / Math.max(1, Math.floor(most))));
+  const found = [];
+  for (let power = first; power <= last; power += step) found.push(10 ** power);
+  return found;
+}

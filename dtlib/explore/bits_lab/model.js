@@ -55,7 +55,7 @@ function hardNumbers(P, condition, seed) {
   return condition === 1 ? values.map(Math.abs) : values;
 }
 
-const conditionOf = (values) =>
+const conditionNumber = (values) =>
   exactSum(values.map(Math.abs)) / Math.abs(exactSum(values));
 
 // How far off a sum is, over its size, and the most that any order can be off: P roundings, one of
