@@ -6,6 +6,7 @@ from dtlib.explore import (
     BitsLab,
     Cuts,
     OffloadLab,
+    PipelineLab,
     Prefetcher,
     RevolvePlayer,
     RingSteps,
@@ -14,6 +15,7 @@ from dtlib.explore import (
     Task,
     ZeroStages,
 )
+from dtlib.parallelism.pipeline import gpipe, one_f_one_b
 
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
 EVERY = {
@@ -54,7 +56,7 @@ EVERY[SeatPlan] = {
     "machine": Nodes(4, 4, inside=(0, 450e9), nic=(0, 50e9), pod_nodes=2, order=EXCHANGED),
     "task": Task("Repair it.", "time < 0.376 and nics == 1", {"seats": "in order"}, "Repaired."),
 }
-EVERY[ZeroStages] = {"task": Task(
+EVERY[ZeroStages] = {"done": 22, "task": Task(
     "Accumulate, hold at most 40 %, and send no more.",
     "micro_batches == 4 and held_share <= 0.4 and sent_share <= 1",
     {"stage": 1, "ranks": 8, "micro_batches": 4}, "Stage 1.",
@@ -62,6 +64,9 @@ EVERY[ZeroStages] = {"task": Task(
 EVERY[BitsLab] = {"task": Task(
     "In fp32, lose the sum.", "error >= 1 and kind == 0",
     {"kind": 0, "condition": 1e8, "P": 64, "order": 1}, "Digits.",
+)}  # fmt: skip
+EVERY[PipelineLab] = {"schedules": {"GPipe": gpipe, "1F1B": one_f_one_b}, "task": Task(
+    "Be idle less, hold no more.", "idle < 0.1 and peak <= 4", {"schedule": 1, "m": 32}, "1F1B.",
 )}  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """Pipelines on the page: the script plays schedules as the library's simulator does."""
 
-import json
 from functools import partial
 from itertools import product
 
@@ -9,8 +8,8 @@ from page import opened
 from scripts import Scripts
 
 from dtlib.explore import PipelineLab, Task
-from dtlib.explore.pipeline_lab import MICRO_BATCHES, RATIOS, STAGES, stored, timed
-from dtlib.foundations import format_quantity
+from dtlib.explore.kit.still import still
+from dtlib.explore.pipeline_lab.pipeline_lab import RATIOS, STAGES, stored, timed
 from dtlib.parallelism.pipeline import (
     PipelineSchedule,
     dual_pipe,
@@ -43,7 +42,7 @@ def lab(**options) -> PipelineLab:
 
 @pytest.fixture(scope="module")
 def model():
-    return Scripts("js/pipeline_run.js")
+    return Scripts("pipeline_lab/model.js")
 
 
 @pytest.mark.parametrize("label", SCHEDULES)
@@ -101,72 +100,30 @@ def test_a_schedule_with_two_actions_at_once_is_refused():
         PipelineLab({"both ways": dual_pipe}, title="t")
 
 
-def test_a_lab_is_the_same_on_every_build_and_has_a_figure_for_print():
-    first, second = lab(task=TASK), lab(task=TASK)
-    assert json.dumps(first.spec) == json.dumps(second.spec)
-    assert first.static().html == second.static().html
-    assert "27.3%" in first.static().html
-    assert repr(first) == "PipelineLab('A pipeline')"
-    assert all(kept for kept in first.spec["schedules"][0]["stored"].values())
-    assert set(first.spec["schedules"][2]["stored"]) == {
-        f"{p} {m}" for p, m in product(STAGES, MICRO_BATCHES)
-    }
-
-
-def test_keys_follow_a_micro_batch_and_the_task_notices(browser, tmp_path):
-    shown = lab()
-
-    def says(tab, **state):
-        values = shown.values(**state)
-        text = (
-            f"the step takes {format_quantity(values['step'], '', 3)} forward times, "
-            f"{format_quantity(values['idle'], '%', 3)} of all ranks' time is idle"
-        )
+def test_keys_follow_a_micro_batch(browser, tmp_path):
+    def says(tab, text):
         tab.wait_for_function(
             "text => document.querySelector('.dt-summary').textContent.includes(text)", arg=text
         )
 
     viewport = {"width": 1000, "height": 1000}
-    with opened(browser, tmp_path, lab(task=TASK), viewport=viewport) as tab:
-        says(tab)
-        tab.get_by_label("1F1B").check()
-        says(tab, schedule=1)
-        assert shown.values(schedule=1)["step"] == shown.values()["step"]
-        tab.get_by_label("micro-batches, 2 to 32").focus()
-        tab.keyboard.press("ArrowRight")
-        says(tab, schedule=1, m=16)
-        tab.get_by_label("zero bubble, c = 1").check()
-        says(tab, schedule=3, m=16)
-        assert "Done. Half a backward." in tab.locator(".dt-task").inner_text()
-        tab.locator(".dt-pipe-cursor").focus()
-        tab.keyboard.press("ArrowRight")
-        tab.wait_for_function(
-            "document.querySelector('.dt-summary').textContent.startsWith('0F0, forward pass')"
-        )
+    with opened(browser, tmp_path, lab(), viewport=viewport) as tab:
+        tab.get_by_role("button", name="0F0 on rank 0").focus()
+        tab.keyboard.press("Enter")
+        says(tab, "0F0, forward pass of micro-batch 0 through stage 0, starts on rank 0 at 0.")
         tab.keyboard.press("ArrowDown")
-        story = tab.locator(".dt-pipe-story")
-        assert "1F0, forward pass of micro-batch 0 through stage 1, starts on rank 1 at 1." in (
-            story.inner_text()
-        )
-        assert "waited 1 forward times for 0F0 on rank 0" in story.inner_text()
-        tab.keyboard.press("Escape")
-        assert story.is_hidden()
-        tab.locator(".dt-reset").click()
-        says(tab)
+        tab.keyboard.press("Enter")
+        says(tab, "waited 1 forward times for 0F0 on rank 0")
+        assert tab.get_by_role("button", pressed=True).count() == 1
+        tab.keyboard.press("Enter")
+        says(tab, "GPipe, 4 ranks, 8 micro-batches: the step takes 33 forward times")
 
 
-def test_a_refused_schedule_says_why(browser, tmp_path):
-    with opened(
-        browser, tmp_path, lab(p=8, m=8), theme="dark", viewport={"width": 390, "height": 900}
-    ) as tab:
-        tab.get_by_label("interleaved").check()
-        tab.get_by_label("micro-batches, 2 to 32").focus()
-        tab.keyboard.press("ArrowLeft")
-        tab.wait_for_selector(".dt-pipe-story:not([hidden])")
-        refused = stored(SCHEDULES["interleaved, two stages a rank"], 8, 4)["refused"]
-        assert tab.locator(".dt-pipe-story").inner_text() == refused
-        width = tab.evaluate("document.documentElement.scrollWidth")
-        assert width <= 390
+def test_a_refused_schedule_says_why_and_meets_no_task():
+    refused = stored(SCHEDULES["interleaved, two stages a rank"], 8, 4)["refused"]
+    shown = still(lab(task=TASK), p=8, m=4, schedule=2)
+    assert shown["said"].endswith(refused)
+    assert shown["names"]["idle"] is None and "NaN" not in "".join(shown["figures"])
 
 
 def test_a_pipeline_schedule_knows_what_the_page_stores():

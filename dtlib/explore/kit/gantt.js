@@ -28,8 +28,16 @@ for (const look of ["forward", "backward", "weight", "communication", "other"]) 
 const namePaint = (look) =>
   look === "communication" ? ink.onCommunication : LOOKS[look]["fill-opacity"] ? ink.text : ink.paper;
 
+// What is told apart by colour is told apart by lines, too: which way they lean, and their dashes.
+const HATCHES = {
+  "pale backward": { every: 8 },
+  "pale weight": { every: 6, "stroke-dasharray": "1.5 3" },
+  "pale communication": { every: 8, falls: true },
+};
+
 // `rows` are [{ label, height, lanes = 1, gap = 8 }], where `height` is that of a lane; `spans` are
-// [{ row, lane = 0, start, stop, look, name }]. Only what lies between `from` and `to` is drawn.
+// [{ row, lane = 0, start, stop, look, name, at, over }]: `at` are attributes of the bar with its name,
+// such as `set`, and `over` those of the bar alone. Only what lies between `from` and `to` is drawn.
 // Gives the marks, and the height below the last row.
 function gantt({ rows, spans, from = 0, to, left, right, top }) {
   const across = scaleOf(from, to, "linear", left, right);
@@ -41,7 +49,7 @@ function gantt({ rows, spans, from = 0, to, left, right, top }) {
   }
   const bars = spans
     .filter(({ start, stop }) => stop > start && start < to && stop > from)
-    .map(({ row, lane = 0, start, stop, look, name }) => {
+    .map(({ row, lane = 0, start, stop, look, name, at = {}, over = {} }) => {
       const height = rows[row].height;
       const bar = { x: across(Math.max(start, from)), y: tops[row] + lane * height + 1 };
       bar.width = Math.max(across(Math.min(stop, to)) - bar.x - 0.7, 0.6);
@@ -49,10 +57,14 @@ function gantt({ rows, spans, from = 0, to, left, right, top }) {
       const whole = start >= from && stop <= to;
       const fits = name !== undefined && whole && bar.width > 7 * String(name).length + 8;
       const place = { x: bar.x + bar.width / 2, y: bar.y + height / 2 + 3, ...middle };
-      return [
-        mark.rect({ ...bar, rx: 2, ...LOOKS[look] }),
-        fits ? mark.text({ ...place, "font-size": 12, fill: namePaint(look) }, name) : null,
-      ];
+      const words = { ...place, "font-size": 12, fill: namePaint(look) };
+      const clear = HATCHES[look] ? { ...halo, "stroke-width": 3 } : {};
+      return mark.g(
+        at,
+        mark.rect({ ...bar, rx: 2, ...LOOKS[look], ...over }),
+        hatchOf(bar, look),
+        fits ? mark.text({ ...words, ...clear }, name) : null,
+      );
     });
   const labels = rows.map(({ label, height, lanes = 1 }, i) =>
     mark.text({ x: left - 8, y: tops[i] + (height * lanes) / 2 + 4, ...soft, ...end }, label),
@@ -67,19 +79,28 @@ function ganttKey(kinds, x, y, right = Infinity) {
     const wide = 30 + 7 * words.length;
     if (at > x && at + wide > right + 16) [at, line] = [x, line + 20];
     const swatch = { x: at, y: line - 10, width: 14, height: 11, rx: 2, ...LOOKS[look] };
-    const marks = [mark.rect(swatch), mark.text({ x: at + 19, y: line, ...soft }, words)];
+    const name = mark.text({ x: at + 19, y: line, ...soft }, words);
+    const marks = [mark.rect(swatch), hatchOf(swatch, look), name];
     at += wide;
     return marks;
   });
 }
 
+// The lines over a bar that looks so.
+function hatchOf(bar, look) {
+  if (!HATCHES[look]) return null;
+  const { every, falls, ...more } = HATCHES[look];
+  return mark.path({ d: slant(bar, every, falls), fill: "none", stroke: LOOKS[look].fill, ...more });
+}
+
 // Lines at a slant through a box, as a path.
-function hatchOf({ x, y, width, height }, every = 6) {
+function slant({ x, y, width, height }, every, falls = false) {
+  const point = (right, down) =>
+    `${(x + (falls ? width - right : right)).toFixed(1)} ${(y + down).toFixed(1)}`;
   let d = "";
   for (let at = every / 2; at < width + height; at += every) {
-    const [x1, y1] = at < height ? [0, at] : [at - height, height];
-    const [x2, y2] = at < width ? [at, 0] : [width, at - width];
-    d += `M${(x + x1).toFixed(1)} ${(y + y1).toFixed(1)}L${(x + x2).toFixed(1)} ${(y + y2).toFixed(1)}`;
+    const from = at < height ? point(0, at) : point(at - height, height);
+    d += `M${from}L${at < width ? point(at, 0) : point(width, at - width)}`;
   }
   return d;
 }

@@ -61,7 +61,7 @@ function pressOf({ set: change, says, pressed = null }, set) {
   if (!change) return {};
   const press = { onclick: () => set(change), style: "cursor: pointer" };
   if (!says) return press;
-  const names = { role: "button", tabindex: 0, "aria-label": says };
+  const names = { role: "button", tabindex: -1, "aria-label": says };
   if (pressed !== null) names["aria-pressed"] = String(pressed);
   return { ...press, ...names, onkeydown: (event) => pressedKey(event, press.onclick) };
 }
@@ -71,10 +71,20 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 
 function pressedKey(event, press) {
   const way = ARROWS[event.key];
-  if (way) neighbour(event.currentTarget, way)?.focus({ preventScroll: true });
+  if (way) focusOn(neighbour(event.currentTarget, way) ?? event.currentTarget);
   else if (event.key === "Enter" || event.key === " ") press();
   else return;
   event.preventDefault();
+}
+
+// Of all marks to press in a drawing Tab reaches one, the arrow keys the others.
+function reachable(svg, node) {
+  for (const one of pressables(svg)) one.tabIndex = one === node ? 0 : -1;
+}
+
+function focusOn(node) {
+  reachable(node.ownerSVGElement, node);
+  node.focus({ preventScroll: true });
 }
 
 // The nearest mark to press that lies this way of another.

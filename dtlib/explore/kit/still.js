@@ -5,7 +5,8 @@ const STILL_WIDTH = 690;
 const PHONE_WIDTH = 320;
 
 function stillOf(parts, spec, change = {}) {
-  const state = settled(parts, spec, { ...startOf(parts, spec), ...change });
+  const start = settled(parts, spec, startOf(parts, spec));
+  const state = settled(parts, spec, { ...start, ...entailed(parts, spec, start, change) });
   const seen = parts.view(spec, state);
   const at = (width) => drawingsOf(parts, spec, state, seen, width);
   return {
@@ -17,21 +18,32 @@ function stillOf(parts, spec, change = {}) {
   };
 }
 
+// How many lines a label and its choices take.
+function linesOf([label, ...words], width) {
+  let [lines, at] = [1, 16 + 7.4 * label.length];
+  for (const word of words) {
+    const wide = 38 + 7.4 * word.length;
+    if (at + wide > width + 16) [lines, at] = [lines + 1, 0];
+    at += wide;
+  }
+  return lines;
+}
+
 // The height of a widget whose inside has this width, from the sizes that its style sheet sets.
 function roomOf({ hint, player }, spec, seen, figures, width) {
   const narrow = width < 560;
   const touch = narrow ? 44 : 34;
-  const lines = (text, size, within = width) => Math.ceil((text.length * size * 0.49) / within);
+  const lines = (text, size, within = width) => {
+    const wanted = text.length * size * 0.49;
+    return wanted <= within ? 1 : Math.ceil(wanted / (within - 16)); // the last word of a line
+  };
   const head = Math.max(narrow ? 44 : 32, 22 * lines(spec.title, 17, width - 80));
   const task = spec.task ? 24 + 22 * lines(`Try this: ${spec.task.text}`, 15, width - 52) : 0;
   const stage = 10 + figures.reduce((sum, { height }) => sum + height, 0);
   const choices = spec.controls.filter(({ kind }) => kind === "choice");
   const others = spec.controls.filter(({ kind }) => kind !== "choice");
   const heights = [
-    ...choices.map(({ label, words }) => {
-      const wanted = words.reduce((sum, one) => sum + 38 + 7.4 * one.length, 7.4 * label.length);
-      return touch * Math.ceil(wanted / width);
-    }),
+    ...choices.map(({ label, words }) => touch * linesOf([label, ...words], width)),
     ...(narrow ? others : others.filter((_, i) => i % 2 === 0)).map(() => 18 + touch),
   ];
   const controls = 8 + heights.reduce((sum, height) => sum + height + 4, -4);

@@ -25,6 +25,12 @@ function settled({ player }, spec, state) {
   return state;
 }
 
+// A change of the reader's, with what it entails.
+const entailed = ({ changed }, spec, before, change) => ({
+  ...changed?.(spec, { ...before, ...change }, change, before),
+  ...change,
+});
+
 // Which of its values a control has: the place in a table that was made for all of them.
 const placeOf = (spec, state, name) =>
   spec.controls.find((control) => control.name === name).values.indexOf(state[name]);
@@ -59,8 +65,10 @@ function easelOf(stage, set, dragged) {
       svg.setAttribute("aria-label", label);
       const focused = pressables(svg).indexOf(document.activeElement);
       svg.replaceChildren(...marksOf(marks).map((one) => drawn(one, set)));
-      svg.setAttribute("role", pressables(svg).length ? "group" : "img");
-      pressables(svg)[focused]?.focus({ preventScroll: true });
+      const buttons = pressables(svg);
+      svg.setAttribute("role", buttons.length ? "group" : "img");
+      if (buttons[focused]) focusOn(buttons[focused]);
+      else reachable(svg, buttons[0]);
     });
     const total = drawings.reduce((sum, { height }) => sum + height, 0);
     stage.classList.toggle("is-low", total < innerHeight / 2);
@@ -96,7 +104,7 @@ function rendered(parts, { model, el }) {
   // What the reader does ends the playing; what the player does, not.
   function set(change) {
     player?.pause();
-    update({ ...change, ...parts.changed?.(spec, { ...state, ...change }, change, state) });
+    update(entailed(parts, spec, state, change));
   }
 
   function reset() {

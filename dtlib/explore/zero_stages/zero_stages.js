@@ -95,7 +95,7 @@ function cellOf(spec, letters, rank, ranks, { x, y, wide, perByte }) {
     top += tall;
     const strips = zeroStrips(letter, rank, ranks).map(([from, to, complete]) => {
       const box = { ...at, x: x + from * wide, width: (to - from) * wide };
-      const hatch = { d: hatchOf(box), stroke: fill, "stroke-width": 2, fill: "none" };
+      const hatch = { d: slant(box, 6), stroke: fill, "stroke-width": 2, fill: "none" };
       return complete ? mark.rect({ ...box, fill }) : mark.path(hatch);
     });
     return [mark.rect({ ...at, x, width: wide, fill: ink.text, "fill-opacity": 0.06 }), strips];

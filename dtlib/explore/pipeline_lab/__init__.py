@@ -1,0 +1,1 @@
+"""Pipeline schedules in time: `pipeline_lab`; `model.js` plays them."""
