@@ -11,9 +11,10 @@ from dtlib.exercises.declarations.declaration import Declaration
 class Made(Declaration):
     """An exercise whose answer is an object that keeps a law.
 
-    Arguments: ``law(answer)`` raises `NotYet` with what is wrong; ``solution()`` makes an answer
-    that passes; ``verified``, what a right answer is told; ``slips`` maps what a wrong answer must
-    be told, the law's own words, to a function without arguments that makes it.
+    Arguments: ``law(answer)`` raises `NotYet` with what is wrong, and may return what a right
+    answer is told instead of ``verified``; ``solution()`` makes an answer that passes; ``slips``
+    maps what a wrong answer must be told, the law's own words, to a function without arguments
+    that makes it.
 
     >>> from dtlib.exercises.declarations.declaration import About
     >>> from dtlib.exercises.verdict import NotYet
@@ -26,14 +27,13 @@ class Made(Declaration):
     'in order'
     """
 
-    law: Callable[[Any], None]
+    law: Callable[[Any], str | None]
     solution: Callable[[], Any]
     verified: str
     slips: Mapping[str, Callable[[], Any]]
 
     def judge(self, answer: Any) -> str:
-        self.law(answer)
-        return self.verified
+        return self.law(answer) or self.verified
 
     def right(self) -> Any:
         return self.solution()
