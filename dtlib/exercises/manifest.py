@@ -123,19 +123,24 @@ def parse(text: str) -> Manifest:
     return Manifest(tuple(exercises))
 
 
-def declared(chapter: str) -> Iterator[Exercise]:
-    """The exercises that the module of a chapter declares, numbered in the order of the module.
+def declared(group: str) -> Iterator[Exercise]:
+    """The exercises that the module of a chapter or a lab declares, in the order of the module.
+
+    A lab's module says to which chapter it belongs, ``CHAPTER = "15"``.
 
     >>> [exercise.label for exercise in declared("17")][:2]
     ['17.1', '17.2']
     """
-    module = import_module(f"dtlib.exercises.chapters.ch{padded(chapter)}")
+    lab = "" if group[0].isdigit() else group
+    room = f"labs.{lab.replace('-', '_')}" if lab else f"chapters.ch{padded(group)}"
+    module = import_module(f"dtlib.exercises.{room}")
     stated = [thing for thing in vars(module).values() if isinstance(thing, Declaration)]
     for number, declaration in enumerate(stated, 1):
         yield Exercise(
-            label=f"{chapter}.{number}",
+            label=f"{group}.{number}",
             slug=declaration.slug,
-            chapter=chapter,
+            chapter=module.CHAPTER if lab else group,
+            lab=lab,
             test="tests/exercises/test_declarations.py",
             declaration=declaration,
             **declaration.about._asdict(),

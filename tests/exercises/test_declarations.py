@@ -22,6 +22,9 @@ from dtlib.foundations import formulas
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = [exercise for exercise in manifest().exercises if exercise.declaration]
 HELD = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
+ON_PAGES = pytest.mark.parametrize(
+    "exercise", [e for e in EXERCISES if not e.lab], ids=lambda e: e.slug
+)
 ABOUT = About("A", "compute", 1, 5, "count")
 
 
@@ -87,13 +90,20 @@ def misprinted(about: About, slug: str, page: str) -> bool:
     return said not in [match.groups() for match in PRINTED.finditer(page)]
 
 
-@HELD
+@ON_PAGES
 def test_the_page_prints_title_stars_kind_and_minutes(exercise):
     page = (ROOT / f"{chapter(exercise.chapter).page}.md").read_text(encoding="utf-8")
     about = exercise.declaration.about
     assert not misprinted(about, exercise.slug, page)
     for change in ({"title": "B"}, {"stars": 4}, {"kind": "read"}, {"minutes": 99}):
         assert misprinted(about._replace(**change), exercise.slug, page)
+
+
+def test_the_page_of_a_lab_checks_all_its_tasks_in_order():
+    for lab in dict.fromkeys(e.lab for e in EXERCISES if e.lab):
+        page = next(ROOT.glob(f"labs/*/{lab}/{lab}.md")).read_text(encoding="utf-8")
+        checked = dict.fromkeys(re.findall(r'check\("([^"]+)"', page))
+        assert list(checked) == [e.label for e in manifest().of(lab)]
 
 
 def test_a_judge_that_passes_everything_is_found():

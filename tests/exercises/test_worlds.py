@@ -4,8 +4,10 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 
 from dtlib.exercises import Deadlock, TransportError, record
+from dtlib.exercises.worlds import record_team
 
 
 def ranks(P, n=4):
@@ -74,8 +76,6 @@ def test_inputs_are_copied_and_buffers_show_what_happened_in_place():
 
 
 def test_torch_tensors_travel_too():
-    torch = pytest.importorskip("torch")
-
     def swap(comm, x):
         into = torch.empty_like(x)
         comm.sendrecv(x, 1 - comm.rank, into, 1 - comm.rank)
@@ -269,3 +269,28 @@ def test_code_of_a_package_may_be_kept_from_sending():
     assert record(librarys_ring, ranks(4)).sent_bytes() == [48] * 4
     with pytest.raises(TransportError, match=r"comes from dtlib\.collectives: write your own"):
         record(librarys_ring, ranks(4), without="dtlib.collectives")
+
+
+def test_a_rank_that_skips_a_sum_is_named_and_so_are_calls_that_do_not_fit():
+    def skips(comm):
+        return comm.all_reduce(torch.ones(2)) if comm.rank else None
+
+    with pytest.raises(Deadlock, match=r"rank 1 waits in .* for rank 0, which has finished"):
+        record_team(skips, 2)
+    with pytest.raises(TransportError, match=r"of shape \[.\] on rank ., but .* of shape \[.\]"):
+        record_team(lambda comm: comm.all_reduce(torch.ones(comm.rank + 1)), 2)
+    with pytest.raises(TransportError, match="gives a int to all-reduce"):
+        record_team(lambda comm: comm.all_reduce(1), 2)
+    with pytest.raises(TransportError, match="op = 'mean'"):
+        record_team(lambda comm: comm.all_reduce(torch.ones(1), "mean"), 2)
+
+
+def test_a_team_counts_what_a_ring_sends():
+    def program(comm):
+        comm.all_reduce(torch.ones(8))
+        comm.all_gather(torch.ones(2, 3))
+        return [str(call) for call in comm.calls], comm.sent_bytes
+
+    for calls, sent in record_team(program, 4):
+        assert calls == ["all-reduce of 8 numbers, 48 B sent", "all-gather of 6 numbers, 72 B sent"]
+        assert sent == 120

@@ -1,0 +1,1 @@
+"""The exercises of each lab, declared in the order of its page."""
