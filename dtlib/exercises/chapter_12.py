@@ -8,9 +8,9 @@ from typing import Any
 from dtlib.collectives.builders import grouped
 from dtlib.collectives.check import ScheduleError, check_all_reduce, check_reduce_scatter
 from dtlib.collectives.schedule import Schedule, Send
-from dtlib.exercises.checked import must_pass
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, unaided, whole
+from dtlib.exercises.judges.schedules import must_pass
 from dtlib.exercises.verdict import NotYet
 
 GB, MB, us, ms = 10**9, 10**6, 1e-6, 1e-3

@@ -13,10 +13,10 @@ from dtlib.collectives.builders.algorithms import (
 )
 from dtlib.collectives.check import check_all_gather, check_all_reduce, states
 from dtlib.collectives.schedule import Schedule, Send
-from dtlib.exercises.checked import must_pass
 from dtlib.exercises.damage import letters, patients, without
 from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function, items, number, unaided, whole
+from dtlib.exercises.judges.schedules import must_pass
 from dtlib.exercises.verdict import NotYet
 
 TABLE = (1, Send(2, 3, 0, True))

@@ -13,6 +13,7 @@ from dtlib.exercises.declarations.functions import Formula, Function, same_numbe
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import Limit, call, function, items, number, whole
+from dtlib.exercises.judges.schedules import must_pass, schedule_of
 from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
 
@@ -181,15 +182,9 @@ def _hops(rounds: Any) -> list[set[tuple[int, int]]]:
 def _leftward_law(answer: Callable) -> None:
     function(answer, "leftward(nodes, gpus)")
     for N, G in ((2, 2), (2, 4), (3, 4), (4, 3), (3, 5)):
-        schedule, where = call(answer, N, G), f"{N} nodes of {G}"
-        if not isinstance(schedule, collectives.Schedule):
-            raise NotYet(f"{where}: return a Schedule, got {type(schedule).__name__}")
-        if schedule.P != N * G:
-            raise NotYet(f"{where}: a schedule for {schedule.P} ranks")
-        try:
-            collectives.check_all_reduce(schedule)
-        except collectives.ScheduleError as error:
-            raise NotYet(f"{where}: {error.problems[0]}") from None
+        where = f"{N} nodes of {G}"
+        schedule = schedule_of(call(answer, N, G), N * G, where)
+        must_pass(collectives.check_all_reduce, schedule, where)
         if _hops([*schedule][: G - 1]) != _hops([*_leftward(N, G)][: G - 1]):
             raise NotYet(f"{where}: right, but the rings inside no longer go to the left")
         machine = collectives.Nodes(N, G, inside=(0, 1), nic=(0, 1), nics=G)
@@ -207,7 +202,7 @@ repair_the_middle = Made(
         "rank 0, chunk": lambda: partial(_leftward, turned=False),
         "no longer go to the left": lambda: lambda *n: collectives.hierarchical_all_reduce(*n),
         "more bytes leave a node": lambda: partial(_leftward, outer="tree_all_reduce"),
-        "a schedule for 5 ranks": lambda: lambda *n: collectives.ring_all_reduce(5),
+        "the schedule is for 5 ranks": lambda: lambda *n: collectives.ring_all_reduce(5),
         "return a Schedule": lambda: lambda *n: [],
     },
 )

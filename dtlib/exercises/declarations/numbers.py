@@ -90,6 +90,8 @@ class Chosen:
 class Numbers(Declaration):
     """An exercise whose answer is a tuple of numbers and choices, or a dict where ``keyed``.
 
+    Where one thing is asked for, not keyed, the answer is that thing itself.
+
     Arguments: ``asked``, what is asked for, in order; ``verified``, what a right answer is told;
     ``keyed``, the answer is a dict from their names.
 
@@ -113,10 +115,10 @@ class Numbers(Declaration):
             asked.judge(given)
         return self.verified
 
-    def right(self) -> dict | tuple:
+    def right(self) -> Any:
         return self._answer({a.name: a.value for a in self.asked})
 
-    def wrong(self) -> Iterator[tuple[dict | tuple, str]]:
+    def wrong(self) -> Iterator[tuple[Any, str]]:
         right = {a.name: a.value for a in self.asked}
         for asked in self.asked:
             for value, says in asked.wrong():
@@ -126,11 +128,15 @@ class Numbers(Declaration):
         numbers = [a.value for a in self.asked if isinstance(a, Asked)]
         return [v for v in numbers if not any(math.isclose(v, s, rel_tol=0.02) for s in _SHOWN)]
 
-    def _answer(self, values: Mapping[str, float]) -> dict | tuple:
-        return dict(values) if self.keyed else tuple(values.values())
+    def _answer(self, values: Mapping[str, float]) -> Any:
+        if self.keyed:
+            return dict(values)
+        return tuple(values.values()) if len(values) > 1 else next(iter(values.values()))
 
     def _given(self, answer: Any) -> list:
         names = [a.name for a in self.asked]
+        if not self.keyed and len(names) == 1:
+            return [answer]
         if not self.keyed:
             return items(answer, f"({', '.join(names)})", len(names))
         if not isinstance(answer, dict) or set(answer) != set(names):

@@ -1,0 +1,44 @@
+"""Judges of schedules: for how many ranks they are, and what the library's checkers say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dtlib import collectives
+from dtlib.exercises.verdict import NotYet
+
+if TYPE_CHECKING:
+    from dtlib.collectives import Schedule
+
+
+def schedule_of(given: Any, P: int, where: str) -> Schedule:
+    """``given`` if it is a schedule of ``P`` ranks, else `NotYet`.
+
+    >>> from dtlib.collectives import ring_all_reduce
+    >>> schedule_of(ring_all_reduce(2), 3, "P = 3")
+    Traceback (most recent call last):
+    dtlib.exercises.verdict.NotYet: P = 3: the schedule is for 2 ranks
+    """
+    if not isinstance(given, collectives.Schedule):
+        raise NotYet(f"{where}: return a Schedule, got {type(given).__name__}")
+    if given.P != P:
+        raise NotYet(f"{where}: the schedule is for {given.P} ranks")
+    return given
+
+
+def must_pass(checker: Callable, schedule: Schedule, where: str) -> None:
+    """Raise `NotYet` with what a checker says, in one line that begins with the place.
+
+    >>> from dtlib.collectives import check_all_reduce, ring_reduce_scatter
+    >>> must_pass(check_all_reduce, ring_reduce_scatter(2), "P = 2")
+    Traceback (most recent call last):
+    dtlib.exercises.verdict.NotYet: P = 2: ring reduce-scatter is no all-reduce: rank 0, ...
+    """
+    try:
+        checker(schedule)
+    except collectives.ScheduleError as error:
+        headline, *problems = str(error).splitlines()
+        first = f": {problems[0].strip()}" if problems else ""
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise NotYet(f"{where}: {headline}{first}{more}") from None
