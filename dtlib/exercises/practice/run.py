@@ -4,7 +4,7 @@ import math
 import random
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 KB, MB = 10**3, 10**6
@@ -43,7 +43,7 @@ class Logs:
     """
 
     ranks: int
-    records: Sequence[Record]
+    records: Sequence[Record] = field(repr=False)
 
     def calls(self, op: str, *, busy: bool | None = None) -> list[list[Record]]:
         """Each call of ``op`` as a list of records by rank; with ``busy``, only such calls."""
