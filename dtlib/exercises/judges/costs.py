@@ -1,0 +1,70 @@
+"""Judges of costs: a link that was measured, a cost that rises without a jump."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dtlib.exercises.judge import call, real
+from dtlib.exercises.later import np
+from dtlib.exercises.verdict import NotYet
+
+
+def same_link(given: tuple, right: tuple, tolerance: float, where: str) -> None:
+    """Raise `NotYet` unless ``given`` is (alpha, beta) of a link, within ``tolerance``.
+
+    >>> same_link((4e-6, 1e9), (2e-6, 2e9), 0.1, "on a quiet link")
+    Traceback (most recent call last):
+    ...
+    dtlib.exercises.verdict.NotYet: on a quiet link: both numbers are off by two: a round trip ...
+    """
+    alpha = real(given[0], f"{where}: alpha", "s") / right[0]
+    beta = real(given[1], f"{where}: beta", "bytes/s") / right[1]
+    off = {name: by for name, by in (("alpha", alpha), ("beta", beta)) if abs(by - 1) > tolerance}
+    if not off:
+        return
+    if math.isclose(alpha, 2, rel_tol=0.1) and math.isclose(beta, 0.5, rel_tol=0.1):
+        raise NotYet(f"{where}: both numbers are off by two: a round trip is two messages")
+    if math.isclose(alpha, 14, rel_tol=0.1):
+        raise NotYet(f"{where}: alpha is that of a whole all-reduce, not of one message")
+    sides = [f"{name} is too {'large' if by > 1 else 'small'}" for name, by in off.items()]
+    raise NotYet(f"{where} {' and '.join(sides)}: {_cause(where, 'alpha' in off)}")
+
+
+def _cause(where: str, alpha_is_off: bool) -> str:
+    if "first call" in where:
+        return "the first call of a size is no sample of the link"
+    if "jitter" in where:
+        return "one call is not enough, and a mean carries every late call"
+    if alpha_is_off:
+        return "do the largest messages alone decide the fit?"
+    return "is the longest message well past the knee?"
+
+
+def rises_without_a_jump(cost: Callable, n: float) -> None:
+    """Raise `NotYet` unless the reader's ``cost`` is positive and rises, up to four times ``n``."""
+    grid = np.geomspace(n / 100, 4 * n, 2001)
+    values = [_cost(cost, x) for x in grid]
+    if min(values) <= 0:
+        raise NotYet("a message that costs nothing, or less: the cost must be positive")
+    steps = np.diff(values)
+    if (steps <= 0).any():
+        raise NotYet(f"not increasing: near n = {grid[steps.argmin()]:.4g} it stays or falls")
+    for i in np.argsort(steps)[-5:]:
+        if _jumps(cost, grid[i], grid[i + 1]):
+            raise NotYet(f"not continuous: the cost jumps near n = {grid[i]:.4g}")
+
+
+def _cost(cost: Callable, n: Any) -> float:
+    return real(call(cost, float(n)), f"cost({n:.4g})")
+
+
+def _jumps(cost: Callable, low: float, high: float) -> bool:
+    """Halve the interval towards its steeper half; a jump keeps its height, a slope does not."""
+    height = _cost(cost, high) - _cost(cost, low)
+    for _ in range(40):
+        middle = (low + high) / 2
+        if _cost(cost, middle) - _cost(cost, low) > _cost(cost, high) - _cost(cost, middle):
+            high = middle
+        else:
+            low = middle
+    return _cost(cost, high) - _cost(cost, low) > 0.01 * height
