@@ -171,6 +171,20 @@ def parse_quantity(text: str) -> Quantity:
     return Quantity(float(sign * value), base, float(last_digit * size / 2))
 
 
+def spellings(unit: str) -> dict[str, float]:
+    """How a quantity that is asked for in a unit may be written: each unit, and its size in it.
+
+    A unit that is not known, such as a noun, is its own only spelling.
+
+    >>> spellings("s")["ms"], spellings("GB")["MiB"], spellings("hops")
+    (0.001, 0.001048576, {'hops': 1.0})
+    """
+    if unit not in _UNITS:
+        return {unit: 1.0}
+    base, size = _UNITS[unit]
+    return {name: float(other / size) for name, (kind, other) in _UNITS.items() if kind == base}
+
+
 def format_quantity(value: float, unit: str = "", digits: int = 2) -> str:
     """Print a value given in base units, with at least `digits` significant digits.
 

@@ -12,7 +12,9 @@ TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 TEXT = re.compile(r"\\.|`|\$\{", re.DOTALL)
-SCOPE = re.compile(r"^\(\(\) => \Z", re.MULTILINE)  # a script that is no module keeps its names so
+SCOPE = re.compile(
+    r"^(?:const \w+ = )?\(\(\) => \Z", re.MULTILINE
+)  # a script that is no module keeps its names so
 NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "with", "await"}
 
 

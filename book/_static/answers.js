@@ -1,0 +1,96 @@
+// Below each exercise a place for its answer: numbers, choices and formulas are judged here, by the
+// exercise's own declaration; code is copied and judged in the notebook. What was written stays in
+// this browser.
+(() => {
+  const KEY = "dtlib-answer:";
+  const h = (tag, attributes, ...children) => {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+      else if (value !== undefined) node.setAttribute(name, value);
+    }
+    node.append(...children);
+    return node;
+  };
+
+  // Storage may be missing, as in a private window: then nothing is kept.
+  const kept = {
+    read(slug) {
+      try {
+        return JSON.parse(localStorage.getItem(KEY + slug)) ?? {};
+      } catch {
+        return {};
+      }
+    },
+    write(slug, state) {
+      try {
+        localStorage.setItem(KEY + slug, JSON.stringify(state));
+      } catch {
+        /* nothing is kept */
+      }
+    },
+  };
+
+  function fieldOf(one, id, text) {
+    const label = one.unit ? `${one.name}, in ${one.unit}` : one.name;
+    const choices = one.among && [["", ""], ...words(one).map((word) => [word, word])];
+    const input = choices
+      ? h("select", { id }, ...choices.map(([name, value]) => new Option(name, value)))
+      : h("input", { id, type: "text", autocomplete: "off", spellcheck: "false", enterkeyhint: "go" });
+    input.value = text ?? "";
+    return { input, element: h("div", {}, h("label", { for: id }, label), input) };
+  }
+
+  const words = ({ value, among }) => [value, ...among.map(([word]) => word)].sort();
+
+  function judged(exercise, slug) {
+    const asked =
+      exercise.kind === "formula" ? [{ name: exercise.signature.replace(/^\w+/, "of ") }] : exercise.asked;
+    const state = kept.read(slug);
+    const fields = asked.map((one, i) => fieldOf(one, `${slug}-${i}`, state.texts?.[i]));
+    const verdict = h("p", { role: "status" });
+    const say = (passed, text) => {
+      verdict.textContent = text;
+      verdict.dataset.passed = String(passed);
+    };
+    if (state.passed) say(true, `✓ ${exercise.verified}`);
+    const form = h(
+      "form",
+      {
+        onsubmit(event) {
+          event.preventDefault();
+          const texts = fields.map(({ input }) => input.value);
+          const wrong = dtJudge.judge(exercise, texts);
+          say(!wrong, wrong || `✓ ${exercise.verified}`);
+          kept.write(slug, { texts, passed: !wrong });
+        },
+        oninput: () => say(false, ""),
+      },
+      ...fields.map(({ element }) => element),
+      h("button", { type: "submit" }, "Check"),
+    );
+    return [form, verdict];
+  }
+
+  function inNotebook(notebook) {
+    const link = h("a", { href: notebook, download: "" }, "notebook of this page");
+    return h("p", {}, "Write it in the ", link, "; check judges it there.");
+  }
+
+  function start() {
+    const data = document.getElementById("dt-exercises");
+    if (!data) return;
+    const { notebook, exercises } = JSON.parse(data.textContent);
+    for (const [slug, exercise] of Object.entries(exercises)) {
+      const place = document.getElementById(slug);
+      if (!place) continue;
+      const inside = exercise.kind === "code" ? [] : judged(exercise, slug);
+      if (exercise.kind !== "numbers") inside.push(inNotebook(notebook));
+      const label = `Your answer to exercise ${exercise.label}`;
+      place.append(h("div", { class: "dt-answer-box", role: "group", "aria-label": label }, ...inside));
+    }
+  }
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();
