@@ -1,9 +1,16 @@
 """Answers of the labs with ranks, computed."""
 
+import pytest
 import torch
 
+from dtlib.collectives import execute, ring_all_reduce
+from dtlib.exercises import NotYet
+from dtlib.exercises.labs import all_reduce
 from dtlib.exercises.labs import tensor_parallel_block as tp
-from dtlib.exercises.worlds import record_team
+from dtlib.exercises.labs.ring_attention import programs as ring
+from dtlib.exercises.labs.ring_attention.laws import zigzag_law
+from dtlib.exercises.worlds import Deadlock, record, record_team
+from dtlib.parallelism.sequence import layouts
 
 
 def test_three_mlps_with_a_wrong_g_multiply_the_first_ones_gradient_by_p_cubed():
@@ -24,3 +31,29 @@ def test_three_mlps_with_a_wrong_g_multiply_the_first_ones_gradient_by_p_cubed()
     right, wrong = record_team(program, 2, tp.g)[0], record_team(program, 2, tp.both)[0]
     for k, (a, b) in enumerate(zip(right, wrong, strict=True)):
         torch.testing.assert_close(b, 2.0 ** (3 - k) * a)
+
+
+def test_the_hasty_ring_of_the_page_deadlocks_backwards():
+    table = torch.arange(8).reshape(2, 4)
+
+    def program(comm, qkv):
+        ring.thrifty(comm, *qkv.requires_grad_().unbind(), table, keep=False).sum().backward()
+
+    with pytest.raises(Deadlock):
+        record(program, [torch.randn(3, 4, 2) for _ in range(2)])
+
+
+def test_the_librarys_zigzag_is_balanced_and_its_contiguous_is_not():
+    zigzag_law(layouts.zigzag)
+    with pytest.raises(NotYet):
+        zigzag_law(layouts.contiguous)
+
+
+def test_a_recorded_ring_sends_what_the_librarys_schedule_says():
+    schedule = ring_all_reduce(5)
+    inputs = [torch.arange(10.0, dtype=torch.float64) + r for r in range(5)]
+    trace = record(all_reduce.all_reduce.right(), inputs)
+    assert trace.sent_bytes() == schedule.sent_bytes(80)
+    assert trace.rounds == len(schedule)
+    own = record(lambda comm, x: execute(schedule, x, transport=comm), inputs)
+    assert [m[:3] for m in own.messages] == [m[:3] for m in trace.messages]

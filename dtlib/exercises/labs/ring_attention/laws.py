@@ -1,66 +1,27 @@
-"""Graders of the lab 'Ring attention'.
-
-Programs run on 2 to 4 ranks in memory, in 64 bits, on one head; results and the gradients of
-queries, keys and values are held against dense attention, and every message is recorded.
-"""
+"""Ring attention on ranks against dense attention: results, gradients, messages, products."""
 
 import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from dtlib.exercises.engine import grader
-from dtlib.exercises.judge import call, function, items, number, whole
+from dtlib.exercises.judge import call, function, items
+from dtlib.exercises.judges.tensors import as_tensor, normal, same_tensor
+from dtlib.exercises.later import np, torch
 from dtlib.exercises.verdict import NotYet
-from dtlib.exercises.worlds import TransportError, record
+from dtlib.exercises.worlds.messages import record
 
-WIDTH, TOLERANCE = 3, 1e-10
-OTHERS = "dtlib.parallelism"
-
-
-@grader("ex-lab-ring-predict")
-def predict(answer: Any) -> str:
-    asked = ("hops", "sent_bytes", "contiguous", "zigzag")
-    if not isinstance(answer, dict) or set(answer) != set(asked):
-        raise NotYet(f"pass a dict with the keys {', '.join(asked)}")
-    hops = whole(answer["hops"], "hops")
-    number(hops, 3, "hops", mistakes={4: "in step 0 a rank uses keys of its own"})
-    share = 65_536 // 4 * 4096 * 2
-    right = 3 * 2 * share
-    mistakes = {
-        right / 2: "keys and values",
-        4 * 2 * share: "in step 0 a rank uses keys of its own",
-        3 * right / 2: "queries stay at home",
-        4 * right: "how many tokens does one rank hold?",
-        right / 4: "a hop carries all tokens of one rank",
-        2 * right: "one rank, not two",
-    }
-    number(answer["sent_bytes"], right, "sent_bytes", "bytes", tolerance=1e-6, mistakes=mistakes)
-    mistakes = {
-        4: "the first step is a triangle for everybody",
-        2.5: "that is the mean over the ranks: in which steps does nobody have a whole block?",
-        2: "that is the mean over the ranks: in which steps does nobody have a whole block?",
-        3: "the first step is not free",
-    }
-    number(answer["contiguous"], 3.5, "contiguous", mistakes=mistakes)
-    mistakes = {4: "that is no mask", 3.5: "that is contiguous", 1.5: "the first step counts too"}
-    number(answer["zigzag"], 2, "zigzag", mistakes=mistakes)
-    return "hops, bytes, and two ends; the ranks will be held to them"
+WIDTH = 3
 
 
-def _state(scores: np.ndarray, values: np.ndarray) -> tuple:
+def _state(scores: Any, values: Any) -> tuple:
     """The state of some keys, in numpy: rows that see nothing are (-inf, 0, 0)."""
     m = scores.max(1, initial=-np.inf)
     weights = np.exp(scores - np.where(np.isfinite(m), m, 0)[:, None])
     return m, weights.sum(1), weights @ values
 
 
-@grader("ex-lab-ring-merge")
-def merge(answer: Any) -> str:
-    import torch
-
+def merge_law(answer: Callable) -> None:
     function(answer, "merge(a, b)")
     rng = np.random.default_rng(17)
     for scale, where in ((1.0, "ordinary scores"), (1e4, "scores of ten thousand")):
@@ -78,12 +39,9 @@ def merge(answer: Any) -> str:
     left, right = ([x.clone().requires_grad_() for x in part] for part in tensors)
     if not all(x.requires_grad for x in answer(tuple(left), tuple(right))[1:]):
         raise NotYet("the state is right, but no gradient can pass: s or o is detached")
-    return "right, for large scores and for rows that have seen no key on one side or on both"
 
 
-def _three(state: Any, where: str) -> list[np.ndarray]:
-    import torch
-
+def _three(state: Any, where: str) -> list:
     m, s, o = items(state, f"{where}: a state (m, s, o)", 3)
     for name, part in zip("mso", (m, s, o), strict=True):
         if not isinstance(part, torch.Tensor):
@@ -110,12 +68,9 @@ def _same_state(found: list, right: tuple, where: str) -> None:
                 raise NotYet(f"{where}: {name} of {what} is wrong: {hints[name]}")
 
 
-@grader("ex-lab-ring-attend")
-def attend(answer: Any) -> str:
-    import torch
-
+def attend_law(answer: Callable) -> None:
     function(answer, "attend(q, k, v, q_positions, k_positions)")
-    q, k, v = (_random(n, WIDTH, seed) for n, seed in ((4, 1), (5, 2), (5, 3)))
+    q, k, v = (normal(n, WIDTH, seed=seed) for n, seed in ((4, 1), (5, 2), (5, 3)))
     cases = {
         "keys that all stand before": (torch.arange(10, 14), torch.arange(5)),
         "a block with itself": (torch.arange(1, 5), torch.arange(5)),
@@ -141,18 +96,15 @@ def attend(answer: Any) -> str:
         if not all(x.isfinite().all() for x in gradients):
             raise NotYet(f"{where}: the state is right, but a gradient is nan: masked rows again")
         _judge_gradients(call(answer, *mine, rows, columns), mine, rows, columns, where)
-    return "past, future, diagonal and shuffled blocks; no nan, forwards or backwards"
 
 
 def _judge_gradients(state, mine: list, rows, columns, where: str) -> None:
     """Hold the gradients of the result o / s against softmax, for rows that see some key."""
-    import torch
-
     seen = columns[None, :] <= rows[:, None]
     some = seen.any(1)
     if not some.any():
         return
-    g = _random(int(some.sum()), WIDTH, 4)
+    g = normal(int(some.sum()), WIDTH, seed=4)
     q, k, v = mine
     scores = (q[some] @ k.T / math.sqrt(WIDTH)).masked_fill(~seen[some], -math.inf)
     right = torch.autograd.grad((scores.softmax(1) @ v * g).sum(), mine)
@@ -166,7 +118,7 @@ def _judge_gradients(state, mine: list, rows, columns, where: str) -> None:
             )
 
 
-def _plausible(found: list, scores: np.ndarray, values: np.ndarray, where: str) -> None:
+def _plausible(found: list, scores: Any, values: Any, where: str) -> None:
     """Name the slips that are common, before numbers are compared."""
     top = scores.max(1)
     top = top[np.isfinite(top)]
@@ -180,57 +132,38 @@ def _plausible(found: list, scores: np.ndarray, values: np.ndarray, where: str) 
             raise NotYet(f"{where}: o is divided already; divide once, at the very end")
 
 
-@grader("ex-lab-ring-hop")
-def hop(answer: Any) -> str:
-    import torch
+def hop_law(answer: Callable, P: int) -> None:
+    x = [normal(2, WIDTH, seed=seed) for seed in range(P)]
+    y = [normal(2, WIDTH, seed=50 + seed) for seed in range(P)]
 
-    function(answer, "hop(comm, x)")
-    for P in (2, 3, 4):
-        x = [_random(2, WIDTH, seed) for seed in range(P)]
-        y = [_random(2, WIDTH, 50 + seed) for seed in range(P)]
+    def program(comm, mine):
+        leaf = mine.requires_grad_()
+        out = as_tensor(answer(comm, leaf), "hop returns")
+        if not out.requires_grad:
+            raise NotYet("no gradient can pass: the result has no graph behind it")
+        out.backward(y[comm.rank])
+        return out.detach(), leaf.grad
 
-        def program(comm, mine, y=y):
-            leaf = mine.requires_grad_()
-            out = answer(comm, leaf)
-            if not isinstance(out, torch.Tensor):
-                raise NotYet(f"hop returns {type(out).__name__}, not a tensor")
-            if not out.requires_grad:
-                raise NotYet("no gradient can pass: the result has no graph behind it")
-            out.backward(y[comm.rank])
-            return out.detach(), leaf.grad
-
-        trace = _run(program, x, f"P = {P}")
-        for rank, (out, gradient) in enumerate(trace.results):
-            where, left, right = f"P = {P}: rank {rank}", (rank - 1) % P, (rank + 1) % P
-            if not torch.equal(out, x[left]):
-                raise NotYet(f"{where} does not get what its left-hand neighbour had")
-            if gradient is None:
-                raise NotYet(f"{where}: no gradient arrives at x")
-            if not torch.equal(gradient, y[right]):
-                kind = "its own" if torch.equal(gradient, y[rank]) else "the left-hand neighbour's"
-                known = torch.equal(gradient, y[rank]) or torch.equal(gradient, y[left])
-                raise NotYet(
-                    f"{where}: the gradient of x is {kind if known else 'wrong'}; "
-                    "whoever got x knows its gradient"
-                )
-        if any(count != 2 for count in trace.sent_messages()):
-            raise NotYet(f"P = {P}: a hop is one message forwards and one backwards")
-        if P > 2 and trace.rounds > 4:
-            raise NotYet(f"P = {P}: right, but ranks wait for one another in a row")
-    return "to the right forwards, to the left backwards: each is the other's transpose"
+    trace = record(program, x, without="dtlib.parallelism")
+    for rank, (out, gradient) in enumerate(trace.results):
+        left, right = (rank - 1) % P, (rank + 1) % P
+        if not torch.equal(out, x[left]):
+            raise NotYet(f"rank {rank} does not get what its left-hand neighbour had")
+        slips = {"it is its own": y[rank], "it is the left-hand neighbour's": y[left]}
+        hints = {f"{hint}; whoever got x knows its gradient": y for hint, y in slips.items()}
+        same_tensor(gradient, y[right], f"rank {rank}: the gradient of x", hints)
+    if any(count != 2 for count in trace.sent_messages()):
+        raise NotYet("a hop is one message forwards and one backwards")
+    if P > 2 and trace.rounds > 4:
+        raise NotYet("right, but ranks wait for one another in a row")
 
 
-@grader("ex-lab-ring-forward")
-def ring(answer: Any) -> str:
-    function(answer, "ring_attention(comm, q, k, v, table)")
-    for P in (1, 2, 3, 4):
-        for name, table in _tables(P, 4).items():
-            _judge_ring(answer, P, table, f"P = {P}, {name}")
-    return "forwards and backwards on 1 to 4 ranks, contiguous, zigzag and shuffled"
+def ring_law(answer: Callable, P: int) -> None:
+    for name, table in _tables(P, 4).items():
+        _judge_ring(answer, P, table, name)
 
 
-@grader("ex-lab-ring-zigzag")
-def zigzag(answer: Any) -> str:
+def zigzag_law(answer: Callable) -> None:
     from dtlib.parallelism.sequence.layouts import causal_work
 
     function(answer, "zigzag(seq, P)")
@@ -256,29 +189,19 @@ def zigzag(answer: Any) -> str:
             kind = type(error).__name__
             raise NotYet(f"seq = {seq}, P = {P}: raise a ValueError, not {kind}") from None
         raise NotYet(f"seq = {seq}, P = {P}: 2P pieces of one size? Got {np.asarray(given).shape}")
-    return "half a block for every rank in every step, on 1 to 8 ranks"
 
 
-@grader("ex-lab-ring-thrifty")
-def thrifty(answer: Any) -> str:
-    function(answer, "thrifty_ring(comm, q, k, v, table)")
-    for P in (2, 4):
-        for name, table in _tables(P, 4).items():
-            if name == "shuffled":
-                continue
-            where = f"P = {P}, {name}"
-            computed = _judge_ring(answer, P, table, where)
-            for rank, flops in enumerate(computed):
-                allowed = _tile_flops(table, rank)
-                if flops > allowed:
-                    raise NotYet(
-                        f"{where}: right, but rank {rank} computes products that the mask "
-                        "forbids: skip every quarter of a block that lies in the future"
-                    )
-    return "right forwards and backwards, and nothing is computed that a whole quarter forbids"
+def thrifty_law(answer: Callable, P: int) -> None:
+    for name, table in list(_tables(P, 4).items())[:2]:
+        for rank, flops in enumerate(_judge_ring(answer, P, table, name)):
+            if flops > _tile_flops(table, rank):
+                raise NotYet(
+                    f"{name}: right, but rank {rank} computes products that the mask forbids: "
+                    "skip every quarter of a block that lies in the future"
+                )
 
 
-def _tile_flops(table: np.ndarray, rank: int) -> int:
+def _tile_flops(table: Any, rank: int) -> int:
     """What a rank must compute when blocks are cut into quarters."""
     half = table.shape[1] // 2
     parts = (slice(0, half), slice(half, None))
@@ -288,7 +211,7 @@ def _tile_flops(table: np.ndarray, rank: int) -> int:
     return int(needed) * 2 * 2 * half * half * WIDTH
 
 
-def _tables(P: int, tokens: int) -> dict[str, np.ndarray]:
+def _tables(P: int, tokens: int) -> dict:
     pieces = np.arange(P * tokens).reshape(2 * P, -1)
     shuffled = np.random.default_rng(17).permutation(P * tokens)
     return {
@@ -298,12 +221,10 @@ def _tables(P: int, tokens: int) -> dict[str, np.ndarray]:
     }
 
 
-def _judge_ring(answer: Callable, P: int, table: np.ndarray, where: str) -> list[int]:
+def _judge_ring(answer: Callable, P: int, table: Any, where: str) -> list[int]:
     """Hold a ring against dense attention; return the FLOP of each rank's forward products."""
-    import torch
-
     tokens = table.shape[1]
-    q, k, v, g = (_random(P * tokens, WIDTH, seed) for seed in range(4))
+    q, k, v, g = (normal(P * tokens, WIDTH, seed=seed) for seed in range(4))
     whole_inputs = [x.clone().requires_grad_() for x in (q, k, v)]
     scores = whole_inputs[0] @ whole_inputs[1].T / math.sqrt(WIDTH)
     later = torch.ones(P * tokens, P * tokens).triu(1).bool()
@@ -325,17 +246,11 @@ def _judge_ring(answer: Callable, P: int, table: np.ndarray, where: str) -> list
         out.backward(gradient)
         return [out.detach(), *(x.grad for x in leaves)], counter.flops
 
-    trace = _run(program, inputs, where)
+    trace = record(program, inputs, without="dtlib.parallelism")
     right = [expected.detach(), *(x.grad for x in whole_inputs)]
     for i, name in enumerate(("out", "dq", "dk", "dv")):
-        scale = float(right[i].abs().max())
         for rank, (found, _) in enumerate(trace.results):
-            if found[i] is None:
-                raise NotYet(f"{where}: rank {rank}: no gradient arrives at {name[1:]}")
-            error = float((found[i] - right[i][places[rank]]).abs().max()) / scale
-            if not error < TOLERANCE:
-                kind = "nan" if math.isnan(error) else "wrong"
-                raise NotYet(f"{where}: {name} of rank {rank} is {kind}")
+            same_tensor(found[i], right[i][places[rank]], f"{where}: {name} of rank {rank}")
     hop_bytes = 2 * tokens * WIDTH * 8
     for rank, sent in enumerate(trace.sent_bytes()):
         if sent != 2 * (P - 1) * hop_bytes:
@@ -366,20 +281,3 @@ def _products():
             return result
 
     return Products()
-
-
-def _run(program: Callable, inputs: list, where: str):
-    try:
-        return record(program, inputs, without=OTHERS)
-    except TransportError as error:
-        cause = error.__cause__
-        if isinstance(cause, NotYet):
-            raise NotYet(f"{where}: {cause}") from None
-        raise NotYet(f"{where}: {error}") from None
-
-
-def _random(rows: int, columns: int, seed: int):
-    import torch
-
-    drawn = torch.Generator().manual_seed(seed)
-    return torch.randn(rows, columns, generator=drawn, dtype=torch.float64)
