@@ -12,22 +12,23 @@ if TYPE_CHECKING:
     from dtlib.collectives import Schedule
 
 
-def schedule_of(given: Any, P: int, where: str) -> Schedule:
-    """``given`` if it is a schedule of ``P`` ranks, else `NotYet`.
+def schedule_of(given: Any, P: int, where: str = "") -> Schedule:
+    """``given`` if it is a schedule of ``P`` ranks, else `NotYet` that begins with the place.
 
     >>> from dtlib.collectives import ring_all_reduce
     >>> schedule_of(ring_all_reduce(2), 3, "P = 3")
     Traceback (most recent call last):
     dtlib.exercises.verdict.NotYet: P = 3: the schedule is for 2 ranks
     """
+    place = f"{where}: " if where else ""
     if not isinstance(given, collectives.Schedule):
-        raise NotYet(f"{where}: return a Schedule, got {type(given).__name__}")
+        raise NotYet(f"{place}return a Schedule, got {type(given).__name__}")
     if given.P != P:
-        raise NotYet(f"{where}: the schedule is for {given.P} ranks")
+        raise NotYet(f"{place}the schedule is for {given.P} ranks")
     return given
 
 
-def must_pass(checker: Callable, schedule: Schedule, where: str) -> None:
+def must_pass(checker: Callable, schedule: Schedule, where: str = "") -> None:
     """Raise `NotYet` with what a checker says, in one line that begins with the place.
 
     >>> from dtlib.collectives import check_all_reduce, ring_reduce_scatter
@@ -41,4 +42,5 @@ def must_pass(checker: Callable, schedule: Schedule, where: str) -> None:
         headline, *problems = str(error).splitlines()
         first = f": {problems[0].strip()}" if problems else ""
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise NotYet(f"{where}: {headline}{first}{more}") from None
+        place = f"{where}: " if where else ""
+        raise NotYet(f"{place}{headline}{first}{more}") from None
