@@ -9,6 +9,8 @@ import html
 import inspect
 import math
 import textwrap
+from collections.abc import Callable
+from functools import partial
 from numbers import Real
 
 MISSING = "–"
@@ -59,11 +61,11 @@ def show(*objects, docstring: bool = False, caption: str = "", alt: str = ""):
     if hasattr(x, "savefig"):
         return _figure(x, caption, alt)
     if hasattr(x, "draw"):
-        return _figure(x.draw(), caption, alt or repr(x))
+        return _drawing(x.draw, caption, alt or repr(x))
     if hasattr(x, "stages_of"):
         from dtlib.parallelism.pipeline.drawing import draw_pipeline
 
-        return _figure(draw_pipeline(x), caption, alt or repr(x))
+        return _drawing(partial(draw_pipeline, x), caption, alt or repr(x))
     if hasattr(x, "rounds"):
         from dtlib.collectives.drawing import draw
 
@@ -80,6 +82,16 @@ def _figure(fig, caption: str, alt: str):
     from dtlib.style import show_figure
 
     return show_figure(fig, caption, alt=alt)
+
+
+def _drawing(draw: Callable[..., str], caption: str, alt: str):
+    """A figure that draws itself as SVG; what it says where there is no QuickJS to draw it."""
+    from dtlib.style import FigureOutput
+
+    try:
+        return FigureOutput(draw(alt=alt), caption)
+    except ImportError:
+        return Output(f"{alt} {caption}".strip())
 
 
 def _listing(objects, docstring: bool) -> Output:

@@ -19,17 +19,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from dtlib.drawing.svg import schedule_svg
 from dtlib.files import write_whole
-from dtlib.style import BACKWARD, COMMUNICATION, FORWARD, FOURTH, INK
 
-HATCHES = {"forward": "", "backward": "/", "weight": ".", "communication": "\\", "other": "x"}
-COLORS = {
-    "forward": FORWARD,
-    "backward": BACKWARD,
-    "weight": FOURTH,
-    "communication": COMMUNICATION,
-    "other": INK,
-}
+KINDS = ("forward", "backward", "weight", "communication", "other")
 
 
 class Span(NamedTuple):
@@ -82,8 +75,8 @@ class Timeline:
         for span in self.spans:
             if span.stop < span.start:
                 raise ValueError(f"span {span.name!r} of rank {span.rank} stops before it starts")
-            if span.kind not in COLORS:
-                allowed = ", ".join(map(repr, COLORS))
+            if span.kind not in KINDS:
+                allowed = ", ".join(map(repr, KINDS))
                 raise ValueError(f"kind must be one of {allowed}; got {span.kind!r}")
 
     @property
@@ -134,37 +127,39 @@ class Timeline:
             f"in {length}{'' if self.unit else ' steps'}{idle}"
         )
 
-    def draw(self):
-        """The spans as bars, ranks from top to bottom and time from left to right; a figure.
+    def draw(self, alt: str = "") -> str:
+        """The spans as bars, ranks from top to bottom and time from left to right; an SVG text.
 
-        A bar shows its kind by colour and by hatch, and its name where there is room for it.
+        A bar shows its kind by colour and by lines, and its name where there is room for it. `alt`
+        says what to see; without it the timeline says what it is. It needs QuickJS.
         """
-        from dtlib.style import figure, quantity_axis
-
-        lanes = self._lanes() or [""]
-        busy = {(s.rank, lanes.index(s.lane)) for s in self.spans}
-        rows = sorted(busy | {(rank, 0) for rank in self.ranks if not self.of(rank)})
-        width = 7.2
-        fig, ax = figure(width, 0.9 + 0.36 * len(rows))
-        origin = min((span.start for span in self.spans), default=0)
-        for span in self.spans:
-            row = rows.index((span.rank, lanes.index(span.lane)))
-            start, length = float(span.start - origin), float(span.stop - span.start)
-            ax.barh(row, length, left=start, height=0.78, linewidth=0.8, **_look(span.kind))
-            if 65 * width * length > 6 * len(span.name) * self.makespan:
-                ax.text(start + length / 2, row, span.name, **_IN_BAR)
-        several = len(lanes) > 1
-        alone = several and len(self.ranks) == 1
-        names = [
-            lanes[i] if alone else f"rank {rank}" + several * f", {lanes[i]}" for rank, i in rows
+        lanes = self._lanes()
+        used = {rank: {span.lane for span in self.of(rank)} for rank in self.ranks}
+        rows = [
+            (rank, lane)
+            for rank in self.ranks
+            for lane in [one for one in lanes if one in used[rank]] or [""]
         ]
-        ax.set_yticks(range(len(rows)), names)
-        ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
-        ax.set_xlim(0, float(self.makespan) or 1)
-        ax.xaxis.get_major_locator().set_params(integer=not self.unit)
-        quantity_axis(ax.xaxis, self.unit, "time" if self.unit else "time (steps)")
-        _draw_legend(ax, {span.kind for span in self.spans}, self.names)
-        return fig
+        origin = min((span.start for span in self.spans), default=0)
+        shown = {span.kind for span in self.spans}
+        return schedule_svg(
+            rows=[{"label": self._row_name(*row), "height": 24, "gap": 4} for row in rows],
+            spans=[
+                {"row": rows.index((rank, lane)), "start": float(start - origin),
+                 "stop": float(stop - origin), "look": f"pale {kind}", "name": name}
+                for rank, lane, name, start, stop, kind in self.spans
+            ],
+            kinds=[(f"pale {kind}", self.names.get(kind, kind)) for kind in KINDS if kind in shown],
+            stop=float(self.makespan) or 1,
+            unit=self.unit,
+            alt=alt or repr(self),
+        )  # fmt: skip
+
+    def _row_name(self, rank: int, lane: str) -> str:
+        several = len(self._lanes()) > 1
+        if several and len(self.ranks) == 1:
+            return lane
+        return f"rank {rank}" + (f", {lane}" if several and lane else "")
 
     def _lanes(self) -> list[str]:
         """The lanes, in the order in which they appear."""
@@ -222,27 +217,6 @@ class Recorder:
             yield
         finally:
             self.spans.append(Span(self.rank, lane, name, start, time.perf_counter(), kind))
-
-
-_IN_BAR = {"ha": "center", "va": "center", "fontsize": 8, "clip_on": True}
-
-
-def _look(kind: str) -> dict:
-    from matplotlib.colors import to_rgba
-
-    pale = to_rgba(COLORS[kind], 0.35)
-    return {"facecolor": pale, "edgecolor": COLORS[kind], "hatch": HATCHES[kind]}
-
-
-def _draw_legend(ax, kinds: set[str], names: Mapping[str, str]) -> None:
-    """Name the kinds, where there are several."""
-    from matplotlib.patches import Patch
-
-    if len(kinds) > 1:
-        shown = [kind for kind in COLORS if kind in kinds]
-        patches = [Patch(label=names.get(kind, kind), **_look(kind)) for kind in shown]
-        above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": len(patches)}
-        ax.legend(handles=patches, fontsize=8, **above)
 
 
 def _metadata(what: str, rank: int, lane: int, name: str) -> dict:

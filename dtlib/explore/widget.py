@@ -11,17 +11,19 @@ from importlib import resources
 import anywidget
 import traitlets
 
-from dtlib.explore.kit.source import bare, nested
+from dtlib.drawing.svg import bare
+from dtlib.explore.kit.source import nested
 from dtlib.shown import Output
 
 _RENDER = "export default { render };"
+_FOLDERS = ("explore/js", "explore/kit", "drawing")
 _PAGE = ("scales.js", "dom.js", "frame.js", "page.js")
 
 
 @cache
 def script(*names: str) -> str:
     """The scripts of these names as one text, without indentation and comment lines."""
-    folders = [resources.files(__package__) / folder for folder in ("js", "kit")]
+    folders = [resources.files("dtlib") / folder for folder in _FOLDERS]
     whole = [part for name in names for part in (_PAGE if name == "page.js" else (name,))]
     return bare(
         [folder / name for name in whole for folder in folders if (folder / name).is_file()]

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
+from dtlib.drawing.svg import called, script
 from dtlib.explore.kit.controls import choice, slider
-from dtlib.explore.kit.source import kit_script
-from dtlib.explore.kit.still import called, timeline_svg
 from dtlib.parallelism.pipeline import one_f_one_b, simulate
 from dtlib.timeline import Span, Timeline
 
@@ -20,7 +19,7 @@ def bars(svg: str) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("p, m", [(2, 4), (4, 8)])
 def test_every_span_is_a_bar_whose_place_and_length_are_its_times(p, m):
     timeline = simulate(one_f_one_b(p, m), f=1, b=1, w=1)
-    drawn = bars(timeline_svg(timeline, "A pipeline."))
+    drawn = bars(timeline.draw("A pipeline."))
     assert len(drawn) == len(timeline.spans)
     left = min(x for x, _ in drawn)
     pixels = (682 - left) / timeline.makespan
@@ -32,11 +31,11 @@ def test_every_span_is_a_bar_whose_place_and_length_are_its_times(p, m):
 def test_sabotage_a_span_that_is_late_stands_elsewhere():
     right = Timeline([Span(0, "c", "F", 0, 1), Span(0, "c", "B", 1, 3)])
     wrong = Timeline([Span(0, "c", "F", 0, 1), Span(0, "c", "B", 1.5, 3)])
-    assert bars(timeline_svg(right, "a")) != bars(timeline_svg(wrong, "a"))
+    assert bars(right.draw()) != bars(wrong.draw())
 
 
 def test_what_a_reader_could_write_does_not_become_markup():
-    svg = timeline_svg(Timeline([Span(0, 'a<b"', "F", 0, 1)]), 'A "bar" & <more>')
+    svg = Timeline([Span(0, 'a<b"', "F", 0, 1)]).draw('A "bar" & <more>')
     assert 'aria-label="A &quot;bar&quot; &amp; &lt;more>"' in svg
 
 
@@ -45,7 +44,7 @@ def test_only_what_lies_in_the_window_is_drawn_and_only_whole_bars_are_named():
              for at in range(0, 10, 2)]  # fmt: skip
     rows = [{"label": "rank 0", "height": 24}]
     drawn = called(
-        kit_script(),
+        script(),
         "marksOf(gantt({ rows, spans, to: 5, left: 0, right: 500, top: 0 }).marks).map(written)",
         rows=rows,
         spans=spans,

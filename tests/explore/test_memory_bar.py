@@ -20,7 +20,7 @@ def bar():
 
 @pytest.fixture(scope="module")
 def model(bar):
-    scripts = Scripts("kit/quantities.js", "js/sheet.js", "js/memory_bar_model.js")
+    scripts = Scripts("../drawing/quantities.js", "js/sheet.js", "js/memory_bar_model.js")
     scripts.context.eval(f"const spec = {json.dumps(bar.spec)}; const bar = memoryModel(spec)")
     return scripts
 
@@ -114,7 +114,7 @@ def test_sabotage_a_page_that_forgets_the_last_stage_is_noticed(bar):
     source = (FOLDER / "js" / "memory_bar_model.js").read_text(encoding="utf-8")
     line = 'drop(place < q.pp - 1, "logits");'
     assert line in source
-    forgetful = Scripts("kit/quantities.js", "js/sheet.js")
+    forgetful = Scripts("../drawing/quantities.js", "js/sheet.js")
     forgetful.context.eval(source.replace(line, ""))
     forgetful.context.eval(f"const spec = {json.dumps(bar.spec)}; const bar = memoryModel(spec)")
     q = bar.spec["start"] | {"pp": 4}

@@ -13,7 +13,7 @@ UNITS = [*BASE_UNITS, "ms", "GiB", "%", "×"]
 
 @pytest.fixture(scope="module")
 def js():
-    return Scripts("kit/quantities.js")
+    return Scripts("../drawing/quantities.js")
 
 
 def quantities(count: int, seed: int):

@@ -46,7 +46,7 @@ def worksheet(**options) -> Worksheet:
 
 
 def test_the_page_computes_what_the_sheet_computes():
-    scripts = Scripts("kit/quantities.js", "js/sheet.js")
+    scripts = Scripts("../drawing/quantities.js", "js/sheet.js")
     spec, draw = worksheet().spec, random.Random(0)
     for _ in range(50):
         state = {c["name"]: draw.choice(c["values"]) for c in spec["inputs"]}
@@ -63,14 +63,14 @@ def test_an_estimate_is_a_sheet_and_runs_in_the_page():
     inputs = {"dp_beta": between(1 * GB, 400 * GB, start=50 * GB)}
     spec = Worksheet(run, inputs, title="Llama").spec
     state = {"dp_beta": 2 * GB}
-    found = Scripts("kit/quantities.js", "js/sheet.js")(
+    found = Scripts("../drawing/quantities.js", "js/sheet.js")(
         "sheetModel(spec).evaluate(state)", spec=spec, state=state
     )
     assert found == pytest.approx(run.values_at(**state), rel=1e-12)
 
 
 def test_the_page_reads_quantities_as_the_library_does():
-    scripts, draw = Scripts("kit/quantities.js", "js/sheet.js"), random.Random(1)
+    scripts, draw = Scripts("../drawing/quantities.js", "js/sheet.js"), random.Random(1)
     for unit in ("", "s", "B", "FLOP"):
         for _ in range(100):
             value = 10 ** draw.uniform(-3, 16)

@@ -22,7 +22,7 @@ from dtlib.lazy import for_editors, shown_in
 
 # fmt: off
 GROUND = [
-    "lazy", "errors", "files", "formulas", "style", "timeline", "recordings", "mesh", "machines",
+    "lazy", "errors", "files", "formulas", "style", "drawing", "timeline", "recordings", "mesh", "machines",
     "models", "layout", "runtime",
 ]
 ABOVE = [

@@ -38,6 +38,8 @@ function toggleOf({ label, values }, changed) {
   return { element: h("label", { class: "dt-toggle" }, box, ` ${label}`), show };
 }
 
+const plainRows = (place) => (rows) => place.replaceChildren(...rowsOf(rows));
+
 // Rows below a figure: a name, its value, and where the row has a share, a bar of it.
 const rowsOf = (rows) =>
   rows.map(([name, value, share]) =>

@@ -16,20 +16,14 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+from dtlib.drawing.svg import bare, script
+
 SEAM = "\n/* The widget's own part. */\n"
-SCRIPTS = (
-    "quantities.js", "scales.js", "dom.js", "frame.js", "controls.js", "marks.js", "plot.js",
-    "gantt.js", "player.js", "widget.js", "still.js",
-)  # fmt: skip
+SCRIPTS = ("dom.js", "frame.js", "controls.js", "player.js", "equations.js",
+           "widget.js", "still.js")  # fmt: skip
 SHEETS = ("widget.css", "controls.css")
 # What may not stand inside of a rule.
 _ON_TOP = re.compile(r"@(?:keyframes|font-face)[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}\n?")
-
-
-def bare(files: list[Traversable]) -> str:
-    """The texts of these files, one after the other, without indentation and comment lines."""
-    lines = (line.strip() for file in files for line in file.read_text("utf-8").splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def nested(where: str, sheets: str) -> str:
@@ -45,13 +39,13 @@ def nested(where: str, sheets: str) -> str:
 @cache
 def kit_script() -> str:
     """What every widget's script begins with."""
-    return bare([_KIT / name for name in SCRIPTS])
+    return f"{script()}\n{bare(_KIT / name for name in SCRIPTS)}"
 
 
 @cache
 def kit_sheet() -> str:
     """What every widget's style sheet begins with."""
-    inside = nested(".dt-kit", bare([_KIT / name for name in SHEETS]))
+    inside = nested(".dt-kit", bare(_KIT / name for name in SHEETS))
     return f"{bare([_KIT / 'static.css'])}\n{inside}"
 
 

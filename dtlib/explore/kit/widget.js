@@ -5,7 +5,8 @@
 //
 // More, where it is needed: `player: { name, unit, every, last(spec, state) }` plays state[name] from
 // 0 to `last`; `changed(spec, state, change, before)` gives what a change of the reader's entails;
-// `drag(spec, state, seen, width, { x, y, figure })` gives the change that a pointer there makes.
+// `drag(spec, state, seen, width, { x, y, figure, from, last })` gives the change that a pointer there
+// makes, which went down at `from` and was at `last` before; `readout` makes the rows otherwise.
 
 function widget(parts) {
   const render = (place) =>
@@ -38,9 +39,11 @@ const placeOf = (spec, state, name) =>
 // Whether a task is met, by the values of its names.
 function conditionOf(js) {
   let condition = null;
+  let known = null;
   return (names) => {
-    condition ??= new Function(...Object.keys(names), `"use strict"; return ${js};`);
-    return Boolean(condition(...Object.values(names)));
+    known ??= Object.keys(names);
+    condition ??= new Function(...known, `"use strict"; return ${js};`);
+    return Boolean(condition(...known.map((name) => names[name])));
   };
 }
 
@@ -54,7 +57,16 @@ function easelOf(stage, set, dragged) {
   const newFigure = (figure) => {
     const svg = s("svg", { class: "dt-drawing" });
     stage.append(svg);
-    if (dragged) onDrag(svg, (x, y) => dragged({ x, y, figure }), () => {});
+    if (!dragged) return svg;
+    svg.classList.add("dt-drags");
+    let [from, last] = [null, null];
+    const move = (x, y) => {
+      dragged({ x, y, figure, from: (from ??= { x, y }), last: last ?? from });
+      last = { x, y };
+    };
+    onDrag(svg, move, () => {
+      from = last = null;
+    });
     return svg;
   };
   return (drawings, width) => {
@@ -93,13 +105,21 @@ function rendered(parts, { model, el }) {
     ? playerOf(parts.player, (done) => update({ [parts.player.name]: done }))
     : null;
   if (player) page.stage.after(player.element);
-  const dragged = (at) => set(drag(spec, state, seen, width, at) ?? {});
+  const showRows = (parts.readout ?? plainRows)(page.readout, spec, set);
   const paint = easelOf(page.stage, set, drag ? dragged : null);
   const unwatch = whenSized(page.stage, (now) => {
     if (now === width) return;
     width = now;
     paintAll();
   });
+
+  // Who begins to drag can go on by keys.
+  function dragged(at) {
+    const change = drag(spec, state, seen, width, at) ?? {};
+    const moved = spec.controls.findIndex(({ name }) => name in change);
+    if (at.last === at.from) controls[moved]?.element.querySelector("input").focus({ preventScroll: true });
+    set(change);
+  }
 
   // What the reader does ends the playing; what the player does, not.
   function set(change) {
@@ -119,7 +139,7 @@ function rendered(parts, { model, el }) {
     spec.controls.forEach(({ name }, i) => controls[i].show(state[name]));
     player?.show(state[parts.player.name], parts.player.last(spec, state));
     page.task?.set(met({ ...state, ...seen.names }));
-    page.readout.replaceChildren(...rowsOf(seen.rows ?? []));
+    showRows(seen.rows ?? [], state);
     page.say(seen.said);
     paintAll();
   }

@@ -5,11 +5,11 @@ import html
 import anywidget
 import traitlets
 
+from dtlib.drawing.svg import bare
 from dtlib.explore.controls import Task
 from dtlib.explore.kit.source import (
     SEAM,
     as_sentence,
-    bare,
     kit_script,
     kit_sheet,
     nested,

@@ -20,6 +20,8 @@ const ink = {
 };
 // A colour for each of several: ranks, curves.
 const inkOf = (i) => [ink.forward, ink.backward, ink.communication, ink.fourth][i % 4];
+const inkTextOf = (i) =>
+  [ink.forwardText, ink.backwardText, ink.communicationText, ink.fourthText][i % 4];
 const soft = { fill: ink.soft, "font-size": 12.5 };
 const bold = { "font-weight": 650 };
 const middle = { "text-anchor": "middle" };
@@ -35,7 +37,7 @@ const halo = {
 // has `set: { step: 3 }`, a press on it sets the state so; with `says`, its name for who listens, it
 // is pressed by keys, too; a mark of class "dt-grab" can be dragged.
 const mark = Object.fromEntries(
-  ["rect", "line", "text", "path", "circle", "g"].map((tag) => [
+  ["rect", "line", "text", "path", "circle", "g", "svg"].map((tag) => [
     tag,
     (at, ...inside) => ({ tag, at, inside: marksOf(inside) }),
   ]),
@@ -111,12 +113,16 @@ function written(one) {
   return `<${one.tag}${at.join("")}>${one.inside.map(written).join("")}</${one.tag}>`;
 }
 
+// A narrow screen scrolls a figure rather than showing letters below 10 px.
+const LEAST_SCALE = 10 / 12;
+
 // A whole drawing as an `<svg>` for a page without this script.
 function writtenFigure({ height, label, marks }, width) {
   const inside = marksOf(marks).map(written).join("\n");
   return (
     `<svg role="img" aria-label="${escaped(label)}" viewBox="0 0 ${width} ${height}" ` +
-    `style="width: ${width}px; max-width: 100%; height: auto; overflow: visible" ` +
+    `style="width: ${width}px; max-width: 100%; height: auto; overflow: visible; ` +
+    `--dt-least: ${Math.round(LEAST_SCALE * width)}px" ` +
     `fill="${ink.text}" font-family="inherit" font-size="13">\n${inside}\n</svg>`
   );
 }

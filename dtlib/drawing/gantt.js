@@ -37,7 +37,8 @@ const HATCHES = {
 
 // `rows` are [{ label, height, lanes = 1, gap = 8 }], where `height` is that of a lane; `spans` are
 // [{ row, lane = 0, start, stop, look, name, at, over }]: `at` are attributes of the bar with its name,
-// such as `set`, and `over` those of the bar alone. Only what lies between `from` and `to` is drawn.
+// such as `set`, and `over` those of the bar alone; of several names the first that fits is written;
+// `part` is the share of the lane's height, from and to. Only what is between `from` and `to` is drawn.
 // Gives the marks, and the height below the last row.
 function gantt({ rows, spans, from = 0, to, left, right, top }) {
   const across = scaleOf(from, to, "linear", left, right);
@@ -49,22 +50,23 @@ function gantt({ rows, spans, from = 0, to, left, right, top }) {
   }
   const bars = spans
     .filter(({ start, stop }) => stop > start && start < to && stop > from)
-    .map(({ row, lane = 0, start, stop, look, name, at = {}, over = {} }) => {
-      const height = rows[row].height;
-      const bar = { x: across(Math.max(start, from)), y: tops[row] + lane * height + 1 };
+    .map(({ row, lane = 0, start, stop, look, name, at = null, over = {}, part = [0, 1] }) => {
+      const { height } = rows[row];
+      const bar = { x: across(Math.max(start, from)), y: tops[row] + (lane + part[0]) * height + 1 };
       bar.width = Math.max(across(Math.min(stop, to)) - bar.x - 0.7, 0.6);
-      bar.height = height - 2;
-      const whole = start >= from && stop <= to;
-      const fits = name !== undefined && whole && bar.width > 7 * String(name).length + 8;
-      const place = { x: bar.x + bar.width / 2, y: bar.y + height / 2 + 3, ...middle };
-      const words = { ...place, "font-size": 12, fill: namePaint(look) };
+      bar.height = (part[1] - part[0]) * height - 2;
+      const whole = start >= from && stop <= to && bar.height >= 10;
+      const room = whole ? bar.width - 3 : 0;
+      const fits = [name ?? []].flat().find((one) => 7 * String(one).length < room);
+      const place = { x: bar.x + bar.width / 2, y: bar.y + bar.height / 2 + 4, ...middle };
+      const words = { ...place, "font-size": Math.min(12, bar.height - 1), fill: namePaint(look) };
       const clear = HATCHES[look] ? { ...halo, "stroke-width": 3 } : {};
-      return mark.g(
-        at,
+      const marks = [
         mark.rect({ ...bar, rx: 2, ...LOOKS[look], ...over }),
         hatchOf(bar, look),
-        fits ? mark.text({ ...words, ...clear }, name) : null,
-      );
+        fits === undefined ? null : mark.text({ ...words, ...clear }, fits),
+      ];
+      return at ? mark.g(at, marks) : marks;
     });
   const labels = rows.map(({ label, height, lanes = 1 }, i) =>
     mark.text({ x: left - 8, y: tops[i] + (height * lanes) / 2 + 4, ...soft, ...end }, label),
@@ -109,14 +111,15 @@ function slant({ x, y, width, height }, every, falls = false) {
 function timelineFigure({ rows, spans, kinds, stop, unit, label }, width) {
   const left = 20 + 7 * Math.max(...rows.map((row) => row.label.length));
   const right = width - 8;
-  const top = kinds.length > 1 ? 26 : 6;
+  const key = kinds.length > 1 ? ganttKey(kinds, left, 14, right) : [];
+  const top = key.length ? key[key.length - 1][0].at.y + 22 : 6;
   const { marks, across, bottom } = gantt({ rows, spans, to: stop, left, right, top });
   const times = quantityTicks(0, stop, "linear", width / 110, unit);
   return {
     height: bottom + 34,
     label,
     marks: [
-      kinds.length > 1 ? ganttKey(kinds, left, 14) : null,
+      key,
       marks,
       mark.line({ x1: left, x2: right, y1: bottom, y2: bottom, stroke: ink.soft }),
       timeTicks(times, across, bottom + 16, right, (v) => formatQuantity(v, unit, 3)),
