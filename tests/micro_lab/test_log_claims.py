@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from dtlib.exercises.practice_logs import BUCKETS, practice_logs, replica_log
+from dtlib.exercises.practice.logs import BUCKETS, practice_logs, replica_log
 from dtlib.micro_lab.claims import ClaimError, check_claims, check_rebuilt
 from dtlib.micro_lab.step_log import LogError, of_step
 

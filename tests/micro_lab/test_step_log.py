@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from dtlib.exercises.practice_logs import practice_logs
+from dtlib.exercises.practice.logs import practice_logs
 from dtlib.micro_lab.step_log import (
     LogError,
     StepLog,

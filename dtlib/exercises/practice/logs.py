@@ -1,4 +1,4 @@
-"""Logs as the engines of the micro-lab write them, made up: for graders, and to be edited."""
+"""Logs as the engines of the micro-lab write them, made up: for checks, and to be edited."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
