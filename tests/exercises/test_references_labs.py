@@ -1,15 +1,19 @@
 """Answers of the labs with ranks, computed."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from dtlib.collectives import execute, ring_all_reduce
 from dtlib.exercises import NotYet
 from dtlib.exercises.labs import all_reduce
+from dtlib.exercises.labs import ddp_from_hooks as ddp
 from dtlib.exercises.labs import tensor_parallel_block as tp
 from dtlib.exercises.labs.ring_attention import programs as ring
 from dtlib.exercises.labs.ring_attention.laws import zigzag_law
-from dtlib.exercises.worlds import Deadlock, record, record_team
+from dtlib.exercises.worlds import Deadlock, record, record_replicas, record_team
+from dtlib.models import GPT, gradients, next_token_loss, relative_errors, worst
 from dtlib.parallelism.sequence import layouts
 
 
@@ -57,3 +61,23 @@ def test_a_recorded_ring_sends_what_the_librarys_schedule_says():
     assert trace.rounds == len(schedule)
     own = record(lambda comm, x: execute(schedule, x, transport=comm), inputs)
     assert [m[:3] for m in own.messages] == [m[:3] for m in trace.messages]
+
+
+def test_a_whole_gpt_with_a_tied_head_passes_through_the_wrapper():
+    """The lab's own model, by the lab's own wrapper: the gradients of the whole batch."""
+    spec = replace(ddp.SPEC, hidden=16, vocab=32, ffn=None, head_dim=None, tied=True)
+    tokens = torch.randint(32, (4, 9), generator=torch.Generator().manual_seed(0))
+
+    def program(comm):
+        model = GPT(spec, dtype=torch.float64)
+        wrapped = ddp.robust.right()(model, comm, 4000)
+        mine = tokens[comm.rank :: comm.size]
+        next_token_loss(model(mine[:, :-1]), mine[:, 1:]).backward()
+        wrapped.finish()
+        return gradients(model)
+
+    model = GPT(spec, dtype=torch.float64)
+    next_token_loss(model(tokens[:, :-1]), tokens[:, 1:]).backward()
+    for found in record_replicas(program, 4).results:
+        assert worst(relative_errors(found, gradients(model)))[1] < 1e-12
+    assert len(list(GPT(ddp.SPEC).parameters())) == ddp.predict.right()["naive_calls"]

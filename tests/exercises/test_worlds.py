@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dtlib.exercises import Deadlock, TransportError, record
-from dtlib.exercises.worlds import record_team
+from dtlib.exercises.worlds import record_replicas, record_team
 
 
 def ranks(P, n=4):
@@ -294,3 +294,24 @@ def test_a_team_counts_what_a_ring_sends():
     for calls, sent in record_team(program, 4):
         assert calls == ["all-reduce of 8 numbers, 48 B sent", "all-gather of 6 numbers, 72 B sent"]
         assert sent == 120
+
+
+def test_a_replica_that_never_comes_is_named():
+    def program(comm):
+        if comm.rank == 0:
+            comm.all_reduce(torch.ones(2))
+
+    with pytest.raises(Deadlock, match="all-reduce 1 of rank 1, which has finished"):
+        record_replicas(program, 2)
+
+
+def test_replicas_sum_in_the_order_of_ranks_and_count():
+    def program(comm):
+        x = torch.full((3,), float(comm.rank + 1))
+        comm.all_reduce(x)
+        return x.tolist()
+
+    trace = record_replicas(program, 4)
+    assert trace.results == [[10.0] * 3] * 4
+    assert (trace.numbers(), trace.nbytes()) == ([3], 12)
+    assert "all-reduce 1 starts, 3 numbers" in repr(trace)

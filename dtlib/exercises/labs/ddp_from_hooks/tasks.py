@@ -7,7 +7,8 @@ its rows and a wrapper around its copy of the module, and returns what happened,
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dtlib.exercises.worlds import ReplicaTrace, record_replicas
+from dtlib.exercises.judges.tensors import normal
+from dtlib.exercises.worlds.replicas import ReplicaTrace, record_replicas
 
 CAP = 300  # bytes of a bucket: some hold several parameters, one is over the cap
 
@@ -17,10 +18,6 @@ class Task(NamedTuple):
 
     module: Any
     batches: list
-
-    @property
-    def trainable(self) -> list[str]:
-        return [name for name, p in self.module.named_parameters() if p.requires_grad]
 
 
 class Step(NamedTuple):
@@ -90,19 +87,12 @@ def plan(module) -> list[int]:
     return sizes
 
 
-def _random(*shape, seed):
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def _fill(module):
     import torch
 
     with torch.no_grad():
         for seed, parameter in enumerate(module.parameters()):
-            parameter.copy_(_random(*parameter.shape, seed=seed))
+            parameter.copy_(normal(*parameter.shape, seed=seed))
     return module.double()
 
 
@@ -110,7 +100,7 @@ def _batches(ranks, micro_batches, width=6):
     """Rows for each rank and micro-batch; all micro-batches have as many."""
     return [
         [
-            (_random(4, width, seed=100 + 10 * r + a), _random(4, 1, seed=500 + 10 * r + a))
+            (normal(4, width, seed=100 + 10 * r + a), normal(4, 1, seed=500 + 10 * r + a))
             for a in range(micro_batches)
         ]
         for r in range(ranks)
@@ -124,7 +114,7 @@ def chain(ranks: int, micro_batches: int = 1) -> Task:
     return Task(_fill(nn.Sequential(*layers)), _batches(ranks, micro_batches))
 
 
-def branches(used: Callable):
+def branches(used: Callable) -> Task:
     """Two branches; `used(rank)` says which of them a rank runs, in which order."""
     from torch import nn
 
@@ -138,10 +128,10 @@ def branches(used: Callable):
                 getattr(self, name)(x).tanh().sum(1, keepdim=True) for name in used(self.rank)
             )
 
-    return Task(_fill(Branches()), _batches(2, 1)), None
+    return Task(_fill(Branches()), _batches(2, 1))
 
 
-def tied():
+def tied() -> Task:
     from torch import nn
 
     class Tied(nn.Module):
@@ -153,19 +143,18 @@ def tied():
         def forward(self, x):
             return self.last(self.middle(self.first(x).tanh())).tanh().sum(1, keepdim=True)
 
-    return Task(_fill(Tied()), _batches(2, 1)), None
+    return Task(_fill(Tied()), _batches(2, 1))
 
 
-def frozen(before: bool):
-    """A middle layer without gradients, frozen before or after the module is wrapped."""
+def freeze(module: Any) -> None:
+    """Take the gradients from the middle layer of a chain."""
+    module[2].requires_grad_(False)
+
+
+def frozen() -> Task:
     task = chain(ranks=2)
-
-    def freeze(module):
-        module[2].requires_grad_(False)
-
-    if before:
-        freeze(task.module)
-    return task, None if before else freeze
+    freeze(task.module)
+    return task
 
 
 def reference_gradients(task: Task, after: Callable | None = None) -> dict:
