@@ -2,14 +2,12 @@
 
 A formula written with these is evaluated, plotted over an array, differentiated and printed as
 JavaScript from one definition. Each dispatches on its arguments: sympy if one of them is a
-sympy expression, numpy if one is an array, plain Python otherwise. sympy is not imported here:
-who passes a symbol has imported it.
+sympy expression, numpy if one is an array, plain Python otherwise. Neither is imported here:
+who passes a symbol or an array has imported it.
 """
 
 import math
 import sys
-
-import numpy as np
 
 
 def _library(*arguments):
@@ -17,12 +15,16 @@ def _library(*arguments):
     sympy = sys.modules.get("sympy")
     if sympy and any(isinstance(x, sympy.Basic) for x in arguments):
         return sympy
-    return np if any(isinstance(x, np.ndarray) for x in arguments) else math
+    numpy = sys.modules.get("numpy")
+    if numpy and any(isinstance(x, numpy.ndarray) for x in arguments):
+        return numpy
+    return math
 
 
 def ceil(x):
     r"""The smallest integer that is at least `x`.
 
+    >>> import numpy as np
     >>> ceil(2.1), ceil(np.array([2.0, 2.1])).tolist()
     (3, [2.0, 3.0])
     """
@@ -45,6 +47,7 @@ def log2(x):
     It stays whole in sympy: log(x)/log(2), which sympy would make of it, is one rounding error
     too large at 2**29, and `ceil` of it one too many.
 
+    >>> import numpy as np
     >>> log2(2**29), log2(np.array([2.0, 8.0])).tolist()
     (29.0, [1.0, 3.0])
     """
@@ -86,13 +89,14 @@ def sqrt(x):
 def maximum(x, y):
     """The larger of two values.
 
+    >>> import numpy as np
     >>> maximum(2, 3), maximum(np.array([1, 5]), 3).tolist()
     (3, [3, 5])
     """
     library = _library(x, y)
     if library.__name__ == "sympy":
         return library.Max(x, y)
-    return np.maximum(x, y) if library is np else max(x, y)
+    return library.maximum(x, y) if library.__name__ == "numpy" else max(x, y)
 
 
 def minimum(x, y):
@@ -104,16 +108,19 @@ def minimum(x, y):
     library = _library(x, y)
     if library.__name__ == "sympy":
         return library.Min(x, y)
-    return np.minimum(x, y) if library is np else min(x, y)
+    return library.minimum(x, y) if library.__name__ == "numpy" else min(x, y)
 
 
 def where(condition, x, y):
     """`x` where the condition holds, else `y`. Both are evaluated.
 
+    >>> import numpy as np
     >>> where(3 > 2, "yes", "no"), where(np.array([1, 3]) > 2, 1.0, 0.0).tolist()
     ('yes', [0.0, 1.0])
     """
     library = _library(condition, x, y)
     if library.__name__ == "sympy":
         return library.Piecewise((x, condition), (y, True))
-    return np.where(condition, x, y) if library is np else (x if condition else y)
+    if library.__name__ == "numpy":
+        return library.where(condition, x, y)
+    return x if condition else y
