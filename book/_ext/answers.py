@@ -9,14 +9,14 @@ from sphinx.application import Sphinx
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from dtlib.contents import chapters
 from dtlib.exercises.declarations.on_page import asked_on_page
-from dtlib.exercises.manifest import manifest
+from dtlib.exercises.manifest import exercises_of
 
 
 def data_of(number: str) -> dict[str, dict]:
     """What a page needs of each declared exercise of a chapter, by its lasting name."""
     return {
         exercise.slug: {"label": exercise.label} | asked_on_page(exercise.declaration)
-        for exercise in manifest().of(number)
+        for exercise in exercises_of(number)
         if exercise.declaration
     }
 

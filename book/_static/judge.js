@@ -15,16 +15,18 @@ const dtJudge = (() => {
     [1.024 ** 4, binary],
   ];
 
+  const PERCENT = [100, "in percent, or as a number between 0 and 1?"];
+
   const close = (a, b, tolerance) =>
     a === b || Math.abs(a - b) <= tolerance * Math.max(Math.abs(a), Math.abs(b));
 
   const grouped = (whole) => String(whole).replace(/\B(?=(\d{3})+$)/g, ",");
 
-  function kindOfWrong(ratio) {
+  function kindOfWrong(ratio, more = []) {
     if (!(ratio > 0)) return ratio < 0 ? "has the wrong sign" : "must not be zero";
     const side = ratio > 1 ? "large" : "small";
     const factor = Math.max(ratio, 1 / ratio);
-    for (const [known, question] of FACTORS) {
+    for (const [known, question] of [...FACTORS, ...more]) {
       if (!close(factor, known, 0.004)) continue;
       const shown = known >= 2 ? grouped(known) : String(Number(known.toPrecision(3)));
       return `is too ${side} by about a factor of ${shown}: ${question}`;
@@ -36,12 +38,14 @@ const dtJudge = (() => {
   }
 
   // What is wrong with a number, or nothing.
-  function number(value, { name, value: right, slips, tolerance }) {
+  function number(value, { name, unit, value: right, slips, tolerance }) {
     if (!Number.isFinite(value)) return `${name} must be a finite number, got ${value}`;
     if (close(value, right, tolerance)) return "";
     const slip = slips.find(([known]) => close(value, known, SLIP));
     if (slip) return `${name}: ${slip[1]}`;
-    return right === 0 ? `${name} is wrong` : `${name} ${kindOfWrong(value / right)}`;
+    const share = !unit && right > 0 && right <= 1;
+    if (right === 0) return `${name} is wrong`;
+    return `${name} ${kindOfWrong(value / right, share ? [PERCENT] : [])}`;
   }
 
   function choice(given, { name, value, among }) {

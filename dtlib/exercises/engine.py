@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Callable
 
-from dtlib.exercises.manifest import Exercise, manifest
+from dtlib.exercises.manifest import Exercise, exercises_of, manifest
 from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
 from dtlib.exercises.worlds.world import TransportError
 
@@ -65,11 +65,11 @@ def find_grader(exercise: Exercise) -> Grader:
 
 
 def _find(label: str) -> Exercise:
-    exercises = manifest().exercises
-    for exercise in exercises:
+    group = str(label).rpartition(".")[0]
+    for exercise in exercises_of(group) or manifest().exercises:
         if label in (exercise.label, exercise.slug):
             return exercise
-    group = str(label).rpartition(".")[0]
+    exercises = manifest().exercises
     near = [e.label for e in exercises if e.group == group]
     if near:
         raise UnknownExercise(f"there is no exercise {label!r}; {group} has {', '.join(near)}")

@@ -31,6 +31,7 @@ _FACTORS = {
     1.024**3: _BINARY,
     1.024**4: _BINARY,
 }
+_PERCENT = {100.0: "in percent, or as a number between 0 and 1?"}
 
 
 def real(answer: Any, what: str, unit: str = "") -> float:
@@ -78,7 +79,8 @@ def number(
             raise NotYet(f"{what}: {hint}")
     if expected == 0:
         raise NotYet(f"{what} is wrong")
-    raise NotYet(f"{what} {_kind_of_wrong(value / expected)}")
+    share = not unit and 0 < expected <= 1
+    raise NotYet(f"{what} {_kind_of_wrong(value / expected, _PERCENT if share else {})}")
 
 
 def whole(answer: Any, what: str) -> int:
@@ -100,12 +102,12 @@ def items(answer: Any, what: str, count: int) -> list:
     return given
 
 
-def _kind_of_wrong(ratio: float) -> str:
+def _kind_of_wrong(ratio: float, more: Mapping[float, str] = MappingProxyType({})) -> str:
     if ratio <= 0:
         return "has the wrong sign" if ratio < 0 else "must not be zero"
     side = "large" if ratio > 1 else "small"
     ratio = max(ratio, 1 / ratio)
-    for factor, question in _FACTORS.items():
+    for factor, question in (_FACTORS | dict(more)).items():
         if math.isclose(ratio, factor, rel_tol=0.004):
             shown = f"{factor:,.0f}" if factor >= 2 else f"{factor:.3g}"
             return f"is too {side} by about a factor of {shown}: {question}"

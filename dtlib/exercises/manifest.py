@@ -123,6 +123,19 @@ def parse(text: str) -> Manifest:
     return Manifest(tuple(exercises))
 
 
+@cache
+def exercises_of(group: str) -> tuple[Exercise, ...]:
+    """The exercises of one chapter or lab; where they are declared, no other module is imported."""
+    return tuple(declared(group)) if group in declared_groups() else manifest().of(group)
+
+
+@cache
+def declared_groups() -> frozenset[str]:
+    """The chapters and labs whose exercises are declared."""
+    entries = tomllib.loads(_text())["exercise"]
+    return frozenset(entry["declared"] for entry in entries if "declared" in entry)
+
+
 def declared(group: str) -> Iterator[Exercise]:
     """The exercises that the module of a chapter or a lab declares, in the order of the module.
 
@@ -182,4 +195,8 @@ def _judged_by(exercise: Exercise) -> str:
 @cache
 def manifest() -> Manifest:
     """The manifest of the book, read once."""
-    return parse(files("dtlib.exercises").joinpath("manifest.toml").read_text(encoding="utf-8"))
+    return parse(_text())
+
+
+def _text() -> str:
+    return files("dtlib.exercises").joinpath("manifest.toml").read_text(encoding="utf-8")

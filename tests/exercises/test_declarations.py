@@ -50,7 +50,8 @@ def misjudged(declaration) -> list:
 
 def says_so(declaration, answer, says: str) -> bool:
     told = complaint(declaration, answer)
-    shown = [float(m.replace(",", "")) for m in NUMBER.findall(told)]
+    own = told.partition("by about a factor of")[0]  # what follows is said of every exercise
+    shown = [float(m.replace(",", "")) for m in NUMBER.findall(own)]
     secret = any(abs(s / value - 1) < 0.02 for s in shown for value in declaration.secrets())
     return says in told and bool(told) and "\n" not in told and len(told) < 300 and not secret
 
@@ -109,7 +110,7 @@ def test_the_page_of_a_lab_checks_all_its_tasks_in_order():
 def test_a_judge_that_passes_everything_is_found():
     lenient = Numbers("ex-a", ABOUT, [Asked("a", 1.0, slips={2.0: "twice"})], "a")
     object.__setattr__(lenient, "_given", lambda answer: [1.0])
-    assert len(misjudged(lenient)) == 6
+    assert len(misjudged(lenient)) == 8
     slips = {"double": {"factor": 2}, "forgotten": lambda n: 0 * n}
 
     def times(n, factor=1):

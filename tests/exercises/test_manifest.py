@@ -128,7 +128,7 @@ def test_an_exercise_in_words_says_that_no_program_can_judge_it(monkeypatch):
     import dtlib.exercises.engine as engine
 
     words = replace(EXERCISES[0], kind="derive", check=False)
-    monkeypatch.setattr(engine, "manifest", lambda: Manifest((words,)))
+    monkeypatch.setattr(engine, "exercises_of", lambda group: (words,))
     with pytest.raises(UnknownExercise, match="asks for words"):
         check(words.label, "an essay")
 

@@ -9,6 +9,7 @@ from typing import Any
 from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.exercises.judge import Limit, call, function, number
 from dtlib.exercises.verdict import NotYet
+from dtlib.formulas.require import is_number
 
 
 def same_number(given: Any, right: float, *args: Any) -> None:
@@ -101,15 +102,18 @@ class Formula(Function):
     """A function of numbers; ``limits`` are corners of its inputs that isolate one term each.
 
     ``cases`` yields ("", arguments) as in `Function`, ``law`` is `same_number`. An answer that is
-    wrong, by no known slip, is told the hint of the first limit in which it is wrong already.
+    wrong, by no known slip, is told the hint of the first limit in which it is wrong already; one
+    that is no number, that it is none.
     """
 
     limits: tuple[Limit, ...] = ()
 
     def _hint(self, answer: Callable) -> str:
         known = super()._hint(answer)
+        if known or not all(is_number(call(answer, *args)) for _, args in self.cases()):
+            return known
         wrong = (limit for limit in self.limits if not self._holds(answer, limit))
-        return known or next((f"wrong already when {x.name}: {x.hint}" for x in wrong), "")
+        return next((f"wrong already when {x.name}: {x.hint}" for x in wrong), "")
 
     def _holds(self, answer: Callable, limit: Limit) -> bool:
         def cornered(function: Callable) -> Callable:

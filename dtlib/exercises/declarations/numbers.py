@@ -10,8 +10,7 @@ from dtlib.exercises.judge import items, number
 from dtlib.exercises.verdict import NotYet
 
 _SLIP = 0.003  # how near a known wrong value must be, as in `number`
-_FACTORS = (8.0, 1 / 8, 1e3, 1e-3, -1.0)
-_SHOWN = (0, 2, 8, 1000)  # numbers of the hints that every exercise shares
+_FACTORS = (8.0, 1 / 8, 1e3, 1e-3, -1.0, 1.024**3, 100.0)
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,8 @@ class Asked:
         yield from self.slips.items()
         for factor in _FACTORS:
             value = self.value * factor
-            if not any(math.isclose(value, slip, rel_tol=_SLIP) for slip in self.slips):
+            near = any(math.isclose(value, slip, rel_tol=_SLIP) for slip in self.slips)
+            if not near and not math.isclose(value, self.value, rel_tol=self.tolerance):
                 yield value, self.name
 
 
@@ -126,7 +126,7 @@ class Numbers(Declaration):
 
     def secrets(self) -> list[float]:
         numbers = [a.value for a in self.asked if isinstance(a, Asked)]
-        return [v for v in numbers if not any(math.isclose(v, s, rel_tol=0.02) for s in _SHOWN)]
+        return [value for value in numbers if value not in (0, 2)]  # they name halves and pairs
 
     def _answer(self, values: Mapping[str, float]) -> Any:
         if self.keyed:
