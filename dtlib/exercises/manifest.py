@@ -8,13 +8,14 @@ from importlib import import_module
 from importlib.resources import files
 
 from dtlib.contents import chapter, padded
+from dtlib.errors import DtlibError
 from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.formulas.table import Table, Tables
 
 KINDS = ("compute", "repair", "derive", "design")
 
 
-class ManifestError(ValueError):
+class ManifestError(DtlibError, ValueError):
     """An entry of the manifest is incomplete or contradicts another."""
 
 

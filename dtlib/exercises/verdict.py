@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dtlib.errors import DtlibError
+
 
 @dataclass(frozen=True)
 class Passed:
@@ -18,7 +20,7 @@ class Passed:
         return f"{self.label} passed: {self.verified}"
 
 
-class NotYet(AssertionError):
+class NotYet(DtlibError, AssertionError):
     """The answer is not right yet. The message says what is wrong, never what is right.
 
     Notebooks print it as one line, without a traceback: the reader's mistake is in the reader's
@@ -34,7 +36,7 @@ class NotYet(AssertionError):
         return [f"Not yet. {self}"]
 
 
-class UnknownExercise(LookupError):
+class UnknownExercise(DtlibError, LookupError):
     """No exercise has this label, or it is one that no program can check."""
 
     def _render_traceback_(self) -> list[str]:

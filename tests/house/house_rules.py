@@ -5,6 +5,7 @@ place without a line number, so that it stays the same while the file around it 
 """
 
 import ast
+import builtins
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -22,8 +23,8 @@ from dtlib.lazy import for_editors, shown_in
 
 # fmt: off
 GROUND = [
-    "lazy", "errors", "files", "formulas", "style", "drawing", "timeline", "recordings", "mesh", "machines",
-    "models", "layout", "runtime",
+    "lazy", "errors", "files", "formulas", "style", "drawing", "timeline", "recordings", "mesh",
+    "machines", "models", "layout", "runtime",
 ]
 ABOVE = [
     "contents", "shown", "estimator", "micro_lab", "explore", "exercises", "__main__", "__init__",
@@ -35,6 +36,11 @@ CHANGES = [
     "setdefault", "appendleft",
 ]
 # fmt: on
+PYTHON_ERRORS = {
+    name
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+}
 BOXES = {"list", "dict", "set", "defaultdict", "deque", "OrderedDict", "Counter"}
 
 
@@ -237,6 +243,16 @@ def _changed_in(function: ast.FunctionDef) -> Iterator[str]:
             yield node.value.id
 
 
+def errors_have_one_base(root: Path) -> Iterator[str]:
+    """An error of the library is a DtlibError, whichever of Python's it is besides."""
+    for module, file in modules(root).items():
+        for node in ast.walk(tree(file)):
+            bases = [ast.unparse(base) for base in getattr(node, "bases", [])]
+            foreign = {*bases} & PYTHON_ERRORS and "DtlibError" not in bases
+            if foreign and node.name != "DtlibError":
+                yield f"{module}: {node.name}"
+
+
 def no_clones(root: Path) -> Iterator[str]:
     """No ten lines of code stand twice, letter for letter; imports and docstrings do not count."""
     seen: dict[tuple[str, ...], str] = {}
@@ -310,5 +326,6 @@ TREE_RULES = (
     names_are_one,
     modules_are_not_functions,
     no_global_switch,
+    errors_have_one_base,
     no_clones,
 )

@@ -60,6 +60,7 @@ BROKEN = [
     ("no_global_switch", "dtlib/two/last.py", "n = 0\ndef f():\n    global n\n"),
     ("no_global_switch", "dtlib/two/last.py", "MADE = dict()\ndef f():\n    MADE['a'] = 1\n"),
     ("no_global_switch", "dtlib/two/last.py", SWITCH),
+    ("errors_have_one_base", "dtlib/two/last.py", "class OddError(ValueError): ..."),
     ("no_clones", "dtlib/two/last.py", f"import x\n# other words\n\n{TEN}\n"),
 ]
 RULES = {rule.__name__: rule for rule in TREE_RULES}
