@@ -11,7 +11,7 @@ from dtlib.lazy import face
 if TYPE_CHECKING:
     from dtlib.explore.controls import Control, Task, between
     from dtlib.explore.bets import answer, bet
-    from dtlib.explore.explorer import Explorer
+    from dtlib.explore.explorer.explorer import Explorer
     from dtlib.explore.worksheet import Worksheet
     from dtlib.explore.sketch import Sketch
     from dtlib.explore.walls import Walls
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dtlib.explore.one_ratio import OneRatio
     from dtlib.explore.hand_fit import HandFit
     from dtlib.explore.placing import PlacementBoard
-    from dtlib.explore.stepper import Stepper
+    from dtlib.explore.stepper.stepper import Stepper
     from dtlib.explore.arrows import Arrows
     from dtlib.explore.fastest import Fastest
     from dtlib.explore.bits_lab.bits_lab import BitsLab

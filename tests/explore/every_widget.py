@@ -1,10 +1,19 @@
 """Every widget of the kit, with a task that can be done; shared by the tests of this room."""
 
-from dtlib.collectives import Nodes, ring_all_reduce, tree_all_reduce
+from dtlib.collectives import (
+    Nodes,
+    Switch,
+    ring_all_reduce,
+    ring_all_reduce_time,
+    ring_half_performance_bytes,
+    tree_all_reduce,
+    tree_all_reduce_time,
+)
 from dtlib.explore import (
     BiasBalance,
     BitsLab,
     Cuts,
+    Explorer,
     OffloadLab,
     PipelineLab,
     Prefetcher,
@@ -12,9 +21,12 @@ from dtlib.explore import (
     RingSteps,
     RouterBalance,
     SeatPlan,
+    Stepper,
     Task,
     ZeroStages,
+    between,
 )
+from dtlib.formulas.units import GB, KB, us
 from dtlib.parallelism.pipeline import gpipe, one_f_one_b
 
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
@@ -68,6 +80,22 @@ EVERY[BitsLab] = {"task": Task(
 EVERY[PipelineLab] = {"schedules": {"GPipe": gpipe, "1F1B": one_f_one_b}, "task": Task(
     "Be idle less, hold no more.", "idle < 0.1 and peak <= 4", {"schedule": 1, "m": 32}, "1F1B.",
 )}  # fmt: skip
+PAIR = {"ring": ring_all_reduce_time, "tree": tree_all_reduce_time}
+N, P = {"n": between(1 * KB, 10 * GB, start=1 * GB)}, {"P": between(2, 1024, start=8)}
+LINK = {"alpha": between(0.1 * us, 100 * us, start=2 * us),
+        "beta": between(GB, 1000 * GB, start=50 * GB)}  # fmt: skip
+EVERY[Explorer] = {
+    "formulas": PAIR, "x": N, "sliders": P | LINK,
+    "marks": {"half the bandwidth": ring_half_performance_bytes},
+    "task": Task("Let the tree win on 64 ranks.", "tree < ring and P >= 64",
+                 {"P": 64, "n": 1 * KB}, "Yes."),
+}  # fmt: skip
+EVERY[Stepper] = {
+    "schedules": {"ring": ring_all_reduce(4), "tree": tree_all_reduce(4)},
+    "n": 64e6,
+    "topology": Switch(4, alpha=5e-6, beta=50e9),
+    "task": Task("Find the one with fewer rounds.", "rounds <= 4", {"schedule": 1}, "The tree."),
+}
 
 
 def made(kind, **options):

@@ -6,18 +6,12 @@ import pytest
 from page import page
 
 from dtlib.collectives import (
-    Switch,
-    check_all_reduce,
     halving_doubling_all_reduce_time,
-    ring_all_reduce,
     ring_all_reduce_time,
     ring_half_performance_bytes,
-    tree_all_reduce,
     tree_all_reduce_time,
 )
-from dtlib.collectives.check import ScheduleError
-from dtlib.explore import Explorer, Fastest, Stepper, Task, answer, bet, between
-from dtlib.explore.stepper import without
+from dtlib.explore import Explorer, Fastest, Task, answer, bet, between
 from dtlib.formulas.units import GB, KB, MB, format_quantity, us
 from dtlib.shown import chapter_header, compare
 
@@ -58,13 +52,6 @@ def outputs():
             y=P,
             sliders=LINK,
             title="The map",
-        ),
-        Stepper(
-            {"ring": ring_all_reduce(RANKS), "tree": tree_all_reduce(RANKS)},
-            n=64 * MB,
-            topology=Switch(RANKS, alpha=2 * us, beta=50 * GB),
-            title="Round by round",
-            task=Task("Spoil one chunk everywhere.", "wrong == 4", {"drop": (0, 0)}),
         ),
         compare([("ring", 0.035, 0.035, [0.05, 0.052, 0.06])], "s"),
     ]
@@ -118,7 +105,7 @@ def test_keys_move_the_probe_and_the_sliders_to_the_library_s_values(visit):
     with visit() as tab:
         explorer = widget(tab, "Ring or tree")
         assert values(explorer) == times()
-        probe = explorer.get_by_role("slider", name="Probe")
+        probe = explorer.get_by_role("slider", name="bytes of the message")
         probe.focus()
         for _ in range(40):
             tab.keyboard.press("ArrowLeft")
@@ -142,17 +129,6 @@ def test_the_formula_shows_the_numbers_of_the_moment(visit):
         assert shown == ["64", "2 µs", "64", "64", "1 GB", "50 GB/s"]
 
 
-def test_a_task_is_noticed_and_said(visit):
-    with visit() as tab:
-        explorer = widget(tab, "Ring or tree")
-        said = explorer.get_by_role("status")
-        assert said.inner_text() == ""
-        explorer.get_by_role("slider", name="ranks").fill("5")
-        assert said.inner_text() == ""
-        explorer.get_by_role("slider", name="Probe").press("Home")
-        assert said.inner_text() == "Done. Yes."
-
-
 def test_the_pointer_drags_the_probe(visit):
     with visit() as tab:
         explorer = widget(tab, "Ring or tree")
@@ -163,19 +139,24 @@ def test_the_pointer_drags_the_probe(visit):
         tab.mouse.down()
         tab.mouse.move(x - 150, y, steps=4)
         tab.mouse.up()
-        text = explorer.get_by_role("slider", name="Probe").get_attribute("aria-valuetext")
+        probe = explorer.get_by_role("slider", name="bytes of the message")
+        text = probe.get_attribute("aria-valuetext")
         moved = next(v for v in N["n"].values if format_quantity(v, "B", 3) == text)
         assert moved < 0.1 * GB
         assert values(explorer) == times(n=moved)
+        tab.keyboard.press("ArrowRight")
+        assert probe.get_attribute("aria-valuetext") != text, "keys go on where the pointer ended"
 
 
 def test_a_curve_can_be_singled_out(visit):
     with visit() as tab:
         explorer = widget(tab, "Ring or tree")
-        explorer.get_by_role("button", name="tree").press("Enter")
-        lit = explorer.locator("path.dt-curve.is-on")
-        lit.first.wait_for()
-        assert lit.count() == 1 and lit.get_attribute("data-key") == "tree"
+        name = explorer.get_by_role("button", name="tree")
+        dim = explorer.locator("path.dt-curve[opacity]")
+        name.press("Enter")
+        assert name.get_attribute("aria-pressed") == "true" and dim.count() == 1
+        name.press("Enter")
+        assert name.get_attribute("aria-pressed") == "false" and dim.count() == 0
 
 
 def test_the_map_names_the_fastest_at_its_point(visit):
@@ -189,72 +170,6 @@ def test_the_map_names_the_fastest_at_its_point(visit):
         for text, value in zip(values(map_), found, strict=True):
             assert text.startswith(format_quantity(value, "s", 3))
             assert text.endswith("fastest") == (value == min(found))
-
-
-def test_stepping_through_a_schedule_completes_every_chunk_with_the_least_bytes(visit):
-    with visit() as tab:
-        stepper = widget(tab, "Round by round")
-        step = stepper.get_by_role("button", name="One round on")
-        step.focus()
-        for _ in range(2 * (RANKS - 1) - 1):
-            tab.keyboard.press("Enter")
-        assert step.is_disabled()
-        stepper.get_by_text("16 of 16 chunks complete; the busiest rank has sent 96 MB").wait_for()
-        tab.wait_for_function("!document.querySelector('.dt-token')")
-        assert stepper.locator(".dt-cell.is-complete").count() == RANKS * RANKS
-
-
-def test_dropping_a_message_brings_the_checker_s_own_words(visit):
-    schedule = ring_all_reduce(RANKS)
-    with visit() as tab:
-        stepper = widget(tab, "Round by round")
-        for position in (0, 2):
-            with pytest.raises(ScheduleError) as error:
-                check_all_reduce(without(schedule, 0, position))
-            stepper.locator(".dt-chip").nth(position).press("Space")
-            assert stepper.locator("pre").inner_text() == str(error.value)
-        assert stepper.locator(".dt-chip[aria-pressed=true]").count() == 1
-        assert stepper.locator(".dt-task").get_by_role("status").inner_text() == "Done."
-        stepper.get_by_role("slider", name="Rounds done").press("End")
-        assert stepper.locator(".dt-cell.is-lost").count() == RANKS
-        stepper.get_by_role("button", name="Send it again").click()
-        assert stepper.locator("pre").count() == 0
-
-
-def test_another_schedule_is_chosen_by_key(visit):
-    with visit() as tab:
-        stepper = widget(tab, "Round by round")
-        stepper.get_by_role("radio", name="ring").press("ArrowDown")
-        stepper.get_by_text("Tree: 1 of 4 rounds done").wait_for()
-        assert stepper.locator(".dt-chip").first.inner_text() == "1→0 adds chunk 0"
-
-
-def test_following_a_rank_lights_its_row_its_messages_and_its_lane(visit):
-    with visit() as tab:
-        stepper = widget(tab, "Round by round")
-        ranks = stepper.get_by_role("slider", name="Follow a rank")
-        ranks.focus()
-        tab.keyboard.press("ArrowDown")
-        tab.keyboard.press("ArrowDown")
-        assert ranks.get_attribute("aria-valuetext").startswith("rank 1")
-        lit = stepper.locator(".is-on[data-ranks]").evaluate_all(
-            "all => all.map(x => x.dataset.ranks)"
-        )
-        assert all("1" in name.split() for name in lit)
-        assert stepper.locator(".dt-message.is-on").count() == 2
-        assert stepper.locator(".dt-band.is-on").count() == 1
-        tab.keyboard.press("Escape")
-        assert stepper.locator(".is-on").count() == 0
-
-
-@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
-def test_chunks_move_only_for_readers_who_like_motion(visit, motion):
-    with visit(reduced_motion=motion) as tab:
-        stepper = widget(tab, "Round by round")
-        seen = stepper.get_by_role("button", name="One round on").evaluate(
-            "step => { step.click(); return document.querySelectorAll('.dt-token').length; }"
-        )
-        assert (seen == 0) == (motion == "reduce")
 
 
 BLOCKED = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('blocked'); }});"
@@ -317,10 +232,12 @@ def test_a_phone_shows_it_all_and_every_target_can_be_hit(visit):
         small = [box for box in boxes if min(box["width"], box["height"]) < 40]
         assert small == []
         explorer = widget(tab, "Ring or tree")
-        explorer.locator("svg.dt-plot").scroll_into_view_if_needed()
-        box = explorer.locator("svg.dt-plot").bounding_box()
+        drawing = explorer.locator("svg.dt-drawing")
+        drawing.scroll_into_view_if_needed()
+        box = drawing.bounding_box()
         tab.touchscreen.tap(box["x"] + 120, box["y"] + 100)
-        text = explorer.get_by_role("slider", name="Probe").get_attribute("aria-valuetext")
+        probe = explorer.get_by_role("slider", name="bytes of the message")
+        text = probe.get_attribute("aria-valuetext")
         assert text != "1 GB"
 
 

@@ -30,7 +30,7 @@ MARKED = WIDGETS + "display(question, stepper)"
 UNMARKED = (
     """
 from dtlib.explore.bets import Bet
-from dtlib.explore.stepper import Stepper
+from dtlib.explore import Stepper
 
 for kind in (Bet, Stepper):
     assert "data-lm-suppress-shortcuts" in kind._esm
@@ -39,7 +39,7 @@ for kind in (Bet, Stepper):
     + MARKED
 )
 # A bet's line, and a grip in a figure.
-CONTROLS = {"slider": "Your bet, ms", "grip": "Follow a rank"}
+CONTROLS = {"slider": "Your bet, ms", "grip": "Rounds done"}
 CELLS = "window.jupyterapp.shell.currentWidget.content.model.cells.length"
 
 
@@ -103,7 +103,7 @@ def notebook(browser, lab):
         )
         tab.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
         tab.wait_for_selector(".dt-bet .dt-plot")
-        tab.wait_for_selector(".dt-stepper")
+        tab.wait_for_selector(".dt-kind-stepper .dt-drawing")
         return tab
 
     yield notebook

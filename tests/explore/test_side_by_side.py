@@ -12,15 +12,12 @@ from page import opened
 
 from dtlib import explore
 from dtlib.collectives import (
-    Switch,
-    ring_all_reduce,
     ring_all_reduce_time,
-    tree_all_reduce,
     tree_all_reduce_time,
 )
-from dtlib.explore import Explorer, Fastest, MemoryBar, Stepper, answer, bet, between
+from dtlib.explore import Explorer, Fastest, MemoryBar, answer, bet, between
 from dtlib.explore.widget import Widget
-from dtlib.formulas.units import GB, KB, MB, us
+from dtlib.formulas.units import GB, KB, us
 
 N = {"n": between(1 * KB, 10 * GB, start=1 * GB)}
 P = {"P": between(2, 1024, start=8)}
@@ -29,12 +26,6 @@ THUMB = np.array([204, 121, 167]) / 255  # what a bet is drawn with on a light p
 
 # What of each kind made the others look wrong, whichever came last: rules of equal weight.
 KINDS = {
-    "stepper": lambda: Stepper(
-        {"ring": ring_all_reduce(4), "tree": tree_all_reduce(4)},
-        n=64 * MB,
-        topology=Switch(4, **LINK),
-        title="Round by round",
-    ),
     "bet": lambda: bet("8.1", "How long?", unit="ms", anchor=30.0),
     "answer": lambda: answer("8.1", 40, unit="ms"),
     "explorer": lambda: Explorer(
@@ -114,7 +105,7 @@ def test_sabotage_sheets_that_reach_further_make_others_look_wrong(browser, tmp_
     KINDS["bet"]()
     beside = looks(browser, tmp_path, list(KINDS), let_loose)
     wrong = {name for name in alone if beside[name] != alone[name]}
-    assert {"stepper", "bet"} <= wrong
+    assert "bet" in wrong
 
 
 # The two faults that readers met.
@@ -122,7 +113,7 @@ def test_sabotage_sheets_that_reach_further_make_others_look_wrong(browser, tmp_
 
 def faults(browser, folder, prepared=lambda widget: widget) -> dict[str, float]:
     """How far thumbs are from their ticks, and how many rows the stepper's buttons take."""
-    names = ["stepper", "bet", "explorer", "memory bar", *map(name, EVERY)]
+    names = ["bet", "explorer", "memory bar", *map(name, EVERY)]
     widgets = [prepared(KINDS[name]()) for name in names]
     with opened(browser, folder, *widgets, viewport={"width": 1100, "height": 900}) as tab:
         tops = tab.locator(".dt-kind-stepper .dt-transport .dt-button").evaluate_all(

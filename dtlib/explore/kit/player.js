@@ -1,6 +1,6 @@
 // Something that happens step by step: back, play, step, and a slider over all steps. Playing takes
-// `every` milliseconds for a step, whose figure appears at once: nothing glides, so that who
-// prefers no motion sees the same. A long run is played with several steps at a time.
+// `every` milliseconds for a step; `go(done, true)` asks for the step to be seen as it happens. A long
+// run is played with several steps at a time.
 
 const LONG_RUN = 150;
 
@@ -14,7 +14,7 @@ function playerOf({ unit, every = 400 }, go) {
     );
   const back = button("‹ Back", `One ${unit} back`, () => go(done - 1));
   const play = button("▶ Play", "Play", () => (timer ? pause() : start()), "is-primary dt-play");
-  const step = button("Step ›", `One ${unit} on`, () => go(done + 1));
+  const step = button("Step ›", `One ${unit} on`, () => go(done + 1, true));
   const scrub = h("input", {
     type: "range",
     class: "dt-range dt-scrub",
@@ -27,7 +27,7 @@ function playerOf({ unit, every = 400 }, go) {
   function start() {
     if (done === last) go(0);
     timer = setInterval(() => {
-      go(done + Math.max(1, Math.round(last / LONG_RUN)));
+      go(done + Math.max(1, Math.round(last / LONG_RUN)), true);
       if (done === last) pause();
     }, every);
     name();
@@ -56,4 +56,25 @@ function playerOf({ unit, every = 400 }, go) {
   }
 
   return { element: h("div", { class: "dt-transport" }, back, play, step, scrub), show, pause };
+}
+
+// A step as it happens: drawn again and again while `moving()` goes from 0 to 1 in so many
+// milliseconds. It is 1 at once where nothing glides, and for who prefers no motion.
+function gliderOf(duration, paint) {
+  let [now, frame] = [1, 0];
+  const stop = () => {
+    cancelAnimationFrame(frame);
+    now = 1;
+  };
+  const start = () => {
+    if (!duration || calm()) return;
+    const began = performance.now();
+    const move = (time) => {
+      now = clamp((time - began) / duration, 0, 1);
+      if (now < 1) frame = requestAnimationFrame(move);
+      paint();
+    };
+    move(began);
+  };
+  return { start, stop, moving: () => now };
 }

@@ -4,7 +4,8 @@
 // for the tests, and for the figure of a page without scripts. The rest is here, once.
 //
 // More, where it is needed: `player: { name, unit, every, last(spec, state) }` plays state[name] from
-// 0 to `last`; `changed(spec, state, change, before)` gives what a change of the reader's entails;
+// 0 to `last`, and where it has `glide`, milliseconds, a step is seen with state.moving from 0 to 1;
+// `changed(spec, state, change, before)` gives what a change of the reader's entails;
 // `drag(spec, state, seen, width, { x, y, figure, from, last })` gives the change that a pointer there
 // makes, which went down at `from` and was at `last` before; `readout` makes the rows otherwise.
 
@@ -64,6 +65,7 @@ function easelOf(stage, set, dragged) {
       dragged({ x, y, figure, from: (from ??= { x, y }), last: last ?? from });
       last = { x, y };
     };
+    svg.addEventListener("mousedown", (event) => event.preventDefault()); // the focus stays
     onDrag(svg, move, () => {
       from = last = null;
     });
@@ -87,6 +89,29 @@ function easelOf(stage, set, dragged) {
   };
 }
 
+// What stands around the figures: controls, rows, the task, the sentence.
+function panelOf(page, { readout = plainRows }, spec, set) {
+  const met = spec.task ? conditionOf(spec.task.js) : null;
+  const controls = spec.controls.map((control) =>
+    controlOf(control, (value) => set({ [control.name]: value })),
+  );
+  page.controls.append(...controls.map(({ element }) => element));
+  const showRows = readout(page.readout, spec, set);
+  return {
+    show(state, seen) {
+      spec.controls.forEach(({ name }, i) => controls[i].show(state[name]));
+      page.task?.set(met({ ...state, ...seen.names }));
+      showRows(seen.rows ?? [], state);
+      page.say(seen.said);
+    },
+    // Who begins to drag can go on by keys.
+    focusOn(change) {
+      const moved = spec.controls.findIndex(({ name }) => name in change);
+      controls[moved]?.element.querySelector("input").focus({ preventScroll: true });
+    },
+  };
+}
+
 function rendered(parts, { model, el }) {
   const spec = model.get("spec");
   const { hint, view, drag } = parts;
@@ -96,16 +121,15 @@ function rendered(parts, { model, el }) {
   let width = 0;
 
   const page = frame(el, { title: spec.title, hint, task: spec.task, reset });
-  const met = spec.task ? conditionOf(spec.task.js) : null;
-  const controls = spec.controls.map((control) =>
-    controlOf(control, (value) => set({ [control.name]: value })),
-  );
-  page.controls.append(...controls.map((control) => control.element));
+  const panel = panelOf(page, parts, spec, set);
   const player = parts.player
-    ? playerOf(parts.player, (done) => update({ [parts.player.name]: done }))
+    ? playerOf(parts.player, (done, glides = false) => {
+        update({ [parts.player.name]: done });
+        if (glides) glider.start();
+      })
     : null;
+  const glider = gliderOf(parts.player?.glide, paintAll);
   if (player) page.stage.after(player.element);
-  const showRows = (parts.readout ?? plainRows)(page.readout, spec, set);
   const paint = easelOf(page.stage, set, drag ? dragged : null);
   const unwatch = whenSized(page.stage, (now) => {
     if (now === width) return;
@@ -113,11 +137,9 @@ function rendered(parts, { model, el }) {
     paintAll();
   });
 
-  // Who begins to drag can go on by keys.
   function dragged(at) {
     const change = drag(spec, state, seen, width, at) ?? {};
-    const moved = spec.controls.findIndex(({ name }) => name in change);
-    if (at.last === at.from) controls[moved]?.element.querySelector("input").focus({ preventScroll: true });
+    if (at.last === at.from) panel.focusOn(change);
     set(change);
   }
 
@@ -134,24 +156,24 @@ function rendered(parts, { model, el }) {
   }
 
   function update(change) {
+    glider.stop();
     state = settled(parts, spec, { ...state, ...change });
     seen = view(spec, state);
-    spec.controls.forEach(({ name }, i) => controls[i].show(state[name]));
     player?.show(state[parts.player.name], parts.player.last(spec, state));
-    page.task?.set(met({ ...state, ...seen.names }));
-    showRows(seen.rows ?? [], state);
-    page.say(seen.said);
+    panel.show(state, seen);
     paintAll();
   }
 
   function paintAll() {
-    if (width) paint(drawingsOf(parts, spec, state, seen, width), width);
+    if (!width) return;
+    paint(drawingsOf(parts, spec, { ...state, moving: glider.moving() }, seen, width), width);
   }
 
-  width = Math.round(page.stage.clientWidth); // drawn at once, where there is a page already
+  width = Math.round(page.stage.clientWidth); // drawn at once
   reset();
   return () => {
     unwatch();
+    glider.stop();
     player?.pause();
   };
 }

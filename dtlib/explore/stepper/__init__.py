@@ -1,0 +1,1 @@
+"""A schedule, round by round: `stepper`; `model.js` plays it."""
