@@ -1,9 +1,10 @@
-"""Judges of costs: a link that was measured, a cost that rises without a jump."""
+"""Judges of costs: a measured link, a cost that rises without a jump, a checkpoint's interval."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
+from dtlib import foundations
 from dtlib.exercises.judge import call, real
 from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
@@ -68,3 +69,34 @@ def _jumps(cost: Callable, low: float, high: float) -> bool:
         else:
             low = middle
     return _cost(cost, high) - _cost(cost, low) > 0.01 * height
+
+
+def nearly_best_interval(given: Any, write: float, mtbf: float) -> None:
+    """Raise `NotYet` unless saving every ``given`` seconds costs at most 2 % more than it must.
+
+    >>> nearly_best_interval(2400, 1200, 1200)
+    Traceback (most recent call last):
+    ...
+    dtlib.exercises.verdict.NotYet: with 1200 s to write and a failure every 20 min or so your ...
+    """
+    where = f"with {write} s to write and a failure every {mtbf / 60:.0f} min or so"
+    interval = real(given, "the returned interval", "s")
+    if interval <= 0:
+        raise NotYet(f"{where}: an interval is positive")
+    if (interval + write) / mtbf > 500:
+        raise NotYet(f"{where}: no segment of your length would ever be finished")
+    best = foundations.optimal_interval(write, mtbf)
+    overhead, least = (
+        foundations.failure_multiplier(x, write, 0, mtbf) - 1 for x in (interval, best)
+    )
+    if overhead > 1.02 * least:
+        side = "long" if interval > best else "short"
+        raise NotYet(f"{where} your interval is too {side}{_why(interval, write, mtbf)}")
+
+
+def _why(interval: float, write: float, mtbf: float) -> str:
+    if math.isclose(interval, math.sqrt(2 * write * mtbf), rel_tol=0.15):
+        return ": is the writing still short against the time between failures?"
+    if math.isclose(interval, foundations.optimal_interval(write, mtbf / 3), rel_tol=0.15):
+        return ": before a planned stop the job saves, and loses nothing"
+    return ""
