@@ -1,6 +1,7 @@
 """Answers of the labs with ranks, computed."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ from dtlib.exercises import NotYet
 from dtlib.exercises.labs import all_reduce
 from dtlib.exercises.labs import ddp_from_hooks as ddp
 from dtlib.exercises.labs import tensor_parallel_block as tp
+from dtlib.exercises.labs import zero_by_hand as zero
 from dtlib.exercises.labs.ring_attention import programs as ring
 from dtlib.exercises.labs.ring_attention.laws import zigzag_law
+from dtlib.exercises.labs.zero_by_hand import trainers
 from dtlib.exercises.worlds import Deadlock, record, record_replicas, record_team
 from dtlib.models import GPT, gradients, next_token_loss, relative_errors, worst
 from dtlib.parallelism.sequence import layouts
@@ -81,3 +84,19 @@ def test_a_whole_gpt_with_a_tied_head_passes_through_the_wrapper():
     for found in record_replicas(program, 4).results:
         assert worst(relative_errors(found, gradients(model)))[1] < 1e-12
     assert len(list(GPT(ddp.SPEC).parameters())) == ddp.predict.right()["naive_calls"]
+
+
+@pytest.mark.parametrize("kind", ["Recomputing", "Emptying"])
+def test_other_ways_to_forget_a_whole_weight_pass(kind):
+    zero.stage3.judge(partial(zero.sharded, kind=kind))
+
+
+def test_other_trainers_of_zero_pass():
+    zero.stage1.judge(trainers.InReverse)
+    zero.stage2.judge(trainers.LookingAtGradients)
+    zero.clip.judge(trainers.clip_by_gathering_squares)
+    zero.flat.judge((trainers.lay_out, trainers.cut_one_by_one))
+
+
+def test_what_a_step_holds_and_sends_is_that_of_the_model_of_the_lab():
+    assert sum(p.numel() for p in GPT(zero.SPEC).parameters()) == zero.SPEC.params()

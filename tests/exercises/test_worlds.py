@@ -315,3 +315,29 @@ def test_replicas_sum_in_the_order_of_ranks_and_count():
     assert trace.results == [[10.0] * 3] * 4
     assert (trace.numbers(), trace.nbytes()) == ([3], 12)
     assert "all-reduce 1 starts, 3 numbers" in repr(trace)
+
+
+def test_a_reduce_scatter_gives_every_rank_its_part_of_the_sum_and_counts():
+    def program(comm):
+        part = comm.reduce_scatter(torch.arange(6.0) + 10 * comm.rank)
+        return part.tolist(), [str(call) for call in comm.calls]
+
+    (first, calls), (second, _) = record_team(program, 2)
+    assert (first, second) == ([10.0, 12.0, 14.0], [16.0, 18.0, 20.0])
+    assert calls == ["reduce-scatter of 6 numbers, 12 B sent"]
+    with pytest.raises(TransportError, match=r"shape \[5\]; it takes a flat one"):
+        record_team(lambda comm: comm.reduce_scatter(torch.zeros(5)), 2)
+
+
+def test_gathered_bytes_are_those_that_still_exist():
+    def program(comm):
+        whole = comm.all_gather(torch.zeros(5))
+        view, found = whole[2:4], [comm.gathered_bytes]
+        del whole
+        found.append(comm.gathered_bytes)
+        del view
+        emptied = comm.all_gather(torch.zeros(4))
+        emptied.untyped_storage().resize_(0)
+        return [*found, comm.gathered_bytes, comm.most_gathered_bytes]
+
+    assert record_team(program, 2) == [[40, 40, 0, 40]] * 2
