@@ -74,6 +74,8 @@ class Chosen:
 
     def judge(self, answer: Any) -> None:
         """Raise `NotYet` unless ``answer`` is the right choice."""
+        if getattr(answer, "shape", None) == ():
+            answer = answer.item()
         allowed = sorted([self.value, *self.among])
         if type(answer) is not type(self.value) or answer not in allowed:
             raise NotYet(f"{self.name} must be one of {allowed}, got {answer!r}")
