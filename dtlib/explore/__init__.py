@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dtlib.explore.hand_fit import HandFit
     from dtlib.explore.placing import PlacementBoard
     from dtlib.explore.stepper.stepper import Stepper
-    from dtlib.explore.arrows import Arrows
+    from dtlib.explore.arrows.arrows import Arrows
     from dtlib.explore.fastest import Fastest
     from dtlib.explore.bits_lab.bits_lab import BitsLab
     from dtlib.explore.cuts.cuts import Cuts

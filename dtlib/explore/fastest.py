@@ -5,11 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from dtlib.explore.controls import Control, Task
-from dtlib.explore.explorer import (
+from dtlib.explore.kit.setting import (
     MOST_CURVES,
     Setting,
     caption,
-    check_formulas,
     check_size,
     curve,
     task_spec,
@@ -55,7 +54,7 @@ class Fastest(Widget):
         check_size("sliders", sliders, MOST_SLIDERS)
         check_size("formulas", formulas, MOST_CURVES)
         setting = Setting({**x, **y, **sliders}, fixed or {}, labels or {})
-        check_formulas(formulas, setting, formulas)
+        setting.unit(formulas, formulas)
         variables = setting.variables()
         spec = {
             "title": title,

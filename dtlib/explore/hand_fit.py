@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dtlib.explore.controls import Control
-from dtlib.explore.explorer import Setting, caption, check_formulas, check_size, curve
+from dtlib.explore.kit.setting import Setting, caption, check_size, curve
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.formula import Formula
 from dtlib.formulas.units import format_quantity
@@ -49,7 +49,7 @@ class HandFit(Widget):
             raise ValueError(f"x: one variable and its range; got {', '.join(x) or 'none'}")
         check_size("sliders", sliders, MOST_SLIDERS)
         setting = Setting({**x, **sliders}, fixed or {}, labels or {})
-        check_formulas({"curve": formula}, setting, {"curve": formula})
+        setting.unit({"curve": formula}, {"curve": formula})
         self._formula, self._setting, self._name = formula, setting, next(iter(x))
         self._points = np.array(points, dtype=float).reshape(-1, 2)
         if not (len(self._points) and (self._points > 0).all()):

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 from dtlib.explore.controls import Control, Task
-from dtlib.explore.explorer import (
+from dtlib.explore.kit.setting import (
     MOST_CURVES,
     MOST_SLIDERS,
     Setting,
     caption,
-    check_formulas,
     check_size,
     curve,
     task_spec,
@@ -58,7 +57,7 @@ class Headroom(Widget):
         for label, formula in resources.items():
             if formula.unit:
                 raise ValueError(f"{label!r} is in {formula.unit}; a headroom has no unit")
-        check_formulas(resources, setting, resources)
+        setting.unit(resources, resources)
         for label in resources:
             if grips.get(label) not in setting.controls:
                 raise ValueError(

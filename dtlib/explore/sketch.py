@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dtlib.explore.controls import Control
-from dtlib.explore.explorer import Setting, check_formulas
+from dtlib.explore.kit.setting import Setting
 from dtlib.explore.mathml import plain
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.formula import Formula
@@ -48,7 +48,7 @@ class Sketch(Widget):
     ):
         setting = Setting(x, fixed, labels or {})
         lines = {"curve": formula} | (dict([guide]) if guide else {})
-        check_formulas({"curve": formula}, setting, lines)
+        setting.unit({"curve": formula}, lines)
         (variable,) = setting.variables()
         _check_points(at, variable)
         low, high = y_range

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from dtlib.explore.controls import Control, Task
-from dtlib.explore.explorer import Setting, check_size, curve, task_spec
+from dtlib.explore.kit.setting import Setting, check_size, curve, task_spec
 from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.widget import Widget, script
 from dtlib.formulas.units import format_quantity

@@ -17,7 +17,7 @@ from dtlib.shown import Output
 
 _RENDER = "export default { render };"
 _FOLDERS = ("explore/js", "explore/kit", "drawing")
-_PAGE = ("scales.js", "dom.js", "frame.js", "page.js")
+_PAGE = ("scales.js", "dom.js", "frame.js", "equations.js", "page.js")
 
 
 @cache

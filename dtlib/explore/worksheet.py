@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping, Sequence
 
 from dtlib.explore.controls import Control, Task, control
-from dtlib.explore.explorer import called_formulas, check_size
+from dtlib.explore.kit.setting import called_formulas, check_size
 from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.mathml import mathml, plain
 from dtlib.explore.widget import Widget, script

@@ -1,25 +1,5 @@
 // What only the widgets beside the kit use: formulas with numbers in them, flags, axes.
 
-// A formula, with a place for numbers: `fill(values)` writes them where the symbols stand.
-// Where two numbers would then touch, the invisible times sign becomes a dot.
-function substitution(body, parts, write = (value, unit) => formatQuantity(value, unit, 3)) {
-  const box = math(`<mo>=</mo>${body}`);
-  const slots = [...box.querySelectorAll("[data-value]")];
-  for (const times of box.querySelectorAll(".dt-times")) {
-    const before = times.previousElementSibling.matches("[data-value]");
-    if (before || times.nextElementSibling.matches("[data-value], mfrac")) times.textContent = "·";
-  }
-  const units = Object.fromEntries(parts.map(([name, , unit]) => [name, unit]));
-  const fill = (values) => {
-    for (const slot of slots) {
-      const name = slot.dataset.value;
-      const text = write(values[name], units[name]);
-      slot.innerHTML = `<mtext class="dt-number">${text.replace(" ", "\u202f")}</mtext>`;
-    }
-  };
-  return { element: box, fill };
-}
-
 // A pill with text, kept inside the plot.
 function flag(text, x, top, box) {
   const half = text.length * 3.8 + 10;

@@ -29,8 +29,17 @@ function linesOf([label, ...words], width) {
   return lines;
 }
 
+// The height of formulas below their names: of each on one line with its numbers, or on two.
+function equationsRoom({ curves }, touch, width) {
+  const letters = (content) => content.replace(/<[^>]*>/g, "").length;
+  return curves.reduce((sum, { symbol, body, parts }) => {
+    const wanted = 6.5 * (letters(symbol) + (parts.length ? 2.4 : 1) * letters(body));
+    return sum + touch - 22 + (wanted < width ? 42 : 72);
+  }, 0);
+}
+
 // The height of a widget whose inside has this width, from the sizes that its style sheet sets.
-function roomOf({ hint, player }, spec, seen, figures, width) {
+function roomOf({ hint, player, readout: made }, spec, seen, figures, width) {
   const narrow = width < 560;
   const touch = narrow ? 44 : 34;
   const lines = (text, size, within = width) => {
@@ -52,7 +61,7 @@ function roomOf({ hint, player }, spec, seen, figures, width) {
     const together = lines(name + value, 16.5);
     const count = together > 1 ? lines(name, 15) + lines(value, 16.5) : 1;
     return sum + 9 + 22 * count + (share === undefined ? 0 : 10);
-  }, 8);
+  }, made === equationRows ? 8 + equationsRoom(spec, narrow ? 44 : 32, width) : 8);
   const words = 8 + 20.3 * lines(seen.said, 14) + (hint ? 2 + 18.9 * lines(hint, 13) : 0);
   return Math.round(28 + head + task + stage + transport + controls + readout + words);
 }

@@ -116,11 +116,9 @@ function rendered(parts, { model, el }) {
   const spec = model.get("spec");
   const { hint, view, drag } = parts;
   el.classList.add("dt-kit");
-  let state = {};
-  let seen = null;
-  let width = 0;
-
   const page = frame(el, { title: spec.title, hint, task: spec.task, reset });
+  let [state, seen, width] = [{}, null, Math.round(page.stage.clientWidth)]; // drawn at once
+
   const panel = panelOf(page, parts, spec, set);
   const player = parts.player
     ? playerOf(parts.player, (done, glides = false) => {
@@ -132,9 +130,7 @@ function rendered(parts, { model, el }) {
   if (player) page.stage.after(player.element);
   const paint = easelOf(page.stage, set, drag ? dragged : null);
   const unwatch = whenSized(page.stage, (now) => {
-    if (now === width) return;
-    width = now;
-    paintAll();
+    if (now !== width) paintAll((width = now));
   });
 
   function dragged(at) {
@@ -169,7 +165,6 @@ function rendered(parts, { model, el }) {
     paint(drawingsOf(parts, spec, { ...state, moving: glider.moving() }, seen, width), width);
   }
 
-  width = Math.round(page.stage.clientWidth); // drawn at once
   reset();
   return () => {
     unwatch();

@@ -7,6 +7,7 @@ import traitlets
 
 from dtlib.drawing.svg import bare
 from dtlib.explore.controls import Task
+from dtlib.explore.kit.controls import among
 from dtlib.explore.kit.source import (
     SEAM,
     as_sentence,
@@ -25,7 +26,8 @@ class Widget(anywidget.AnyWidget):
     functions that others want too in `model.js`, and `<widget>.css` where marks do not say it all.
     Arguments: `title`; `controls`, of `dtlib.explore.kit.controls`; `task`, a `Task` over the
     controls' names and those of `names`; all others become parts of `spec`.
-    Raises ValueError for a task that is met at the start or not met by its solution.
+    Raises ValueError for a task that is met at the start, or not met by its solution, or whose
+    solution no control can take.
     """
 
     spec = traitlets.Dict().tag(sync=True)
@@ -40,6 +42,9 @@ class Widget(anywidget.AnyWidget):
 
     def __init__(self, *, title: str, controls: list[dict], task: Task | None = None, **data):
         start = {one["name"]: one["values"][one["index"]] for one in controls}
+        values = {one["name"]: one["values"] for one in controls}
+        for name, value in (task.solution if task else {}).items():
+            among(f"solution, {name}", value, values.get(name, [value]))
 
         def names(**values) -> dict:
             state = start | values

@@ -1,0 +1,1 @@
+"""Formulas as curves over one variable: `explorer`."""
