@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dtlib.exercises.fit_plan import Job
+from dtlib.exercises.labs.fit_7b.plan import Job
 from dtlib.formulas.require import require
 from dtlib.layout import Layout
 
