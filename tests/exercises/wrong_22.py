@@ -61,6 +61,7 @@ WRONG = [
     (HIDDEN, (100 / 185, 100 / 105, 100 / 101, 0.01), r"\(d\)"),
     ("ex-half-a-trillion", PLAN | {"b": 0}, "must be one of"),
     ("ex-half-a-trillion", {"a": 8e12}, "keys a, b, c, d, e"),
+    ("ex-third-buffer", lambda c, t, a, b: max(c, (t + a) / (b - 1)), "ZeroDivisionError"),
     ("ex-third-buffer", lambda c, t, a, b: 80, "the result"),
     (SWAP, swap_without_waiting, "before its contents were back|on its way"),
     (SWAP, swap_without_use, "called 0 times"),

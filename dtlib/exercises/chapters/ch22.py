@@ -137,7 +137,6 @@ third_buffer = Formula(
     lambda: (("", values) for values in _BUFFERED), same_number,
     "one buffer, two, and many; with latency and without",
     {
-        "raises ZeroDivisionError": lambda c, t, a, b: max(c, (t + a) / (b - 1)),
         "what of the latency, and of a single buffer?": lambda c, t, a, b: max(c, t),
         "two transfers at once share the lane: what of a long one?":
             lambda c, t, a, b: max(c, (t + a) / b),
