@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from dtlib.explore.worksheet import Worksheet
     from dtlib.explore.sketch import Sketch
     from dtlib.explore.walls import Walls
-    from dtlib.explore.headroom import Headroom
+    from dtlib.explore.headroom.headroom import Headroom
     from dtlib.explore.prefetcher.prefetcher import Prefetcher
     from dtlib.explore.one_ratio import OneRatio
     from dtlib.explore.hand_fit import HandFit
     from dtlib.explore.placing import PlacementBoard
     from dtlib.explore.stepper.stepper import Stepper
     from dtlib.explore.arrows.arrows import Arrows
-    from dtlib.explore.fastest import Fastest
+    from dtlib.explore.fastest.fastest import Fastest
     from dtlib.explore.bits_lab.bits_lab import BitsLab
     from dtlib.explore.cuts.cuts import Cuts
     from dtlib.explore.pipeline_lab.pipeline_lab import PipelineLab

@@ -2,6 +2,7 @@
 
 from dtlib.collectives import (
     Nodes,
+    halving_doubling_all_reduce_time,
     Switch,
     ring_all_reduce,
     ring_all_reduce_time,
@@ -10,10 +11,13 @@ from dtlib.collectives import (
     tree_all_reduce_time,
 )
 from dtlib.explore import (
+    Arrows,
     BiasBalance,
     BitsLab,
     Cuts,
     Explorer,
+    Fastest,
+    Headroom,
     OffloadLab,
     PipelineLab,
     Prefetcher,
@@ -27,6 +31,7 @@ from dtlib.explore import (
     between,
 )
 from dtlib.formulas.units import GB, KB, us
+from dtlib.foundations import catalog, link_headroom, memory_headroom, port_headroom
 from dtlib.parallelism.pipeline import gpipe, one_f_one_b
 
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
@@ -96,6 +101,26 @@ EVERY[Stepper] = {
     "topology": Switch(4, alpha=5e-6, beta=50e9),
     "task": Task("Find the one with fewer rounds.", "rounds <= 4", {"schedule": 1}, "The tree."),
 }
+EVERY[Arrows] = {"first": "broadcast", "then": "reduce", "task": Task(
+    "Let every contribution count five times.", "times == 5", {"P": 5}, "Once for each rank.",
+)}  # fmt: skip
+EVERY[Fastest] = {
+    "formulas": PAIR | {"halving": halving_doubling_all_reduce_time}, "x": N, "y": P,
+    "sliders": LINK,
+    "task": Task("Let the tree win.", "tree < ring", {"n": 1 * KB, "P": 64}, "Of few bytes."),
+}  # fmt: skip
+NODE = catalog["dgx-h100"]
+EVERY[Headroom] = {
+    "resources": {"memory": memory_headroom, "link": link_headroom,
+                  "network ports": port_headroom},
+    "sliders": {"tokens_per_rank": between(250, 64000, start=4000), "tp": between(2, 64, start=8),
+                "nics": [1, 2, 4, 8], "hidden": between(1024, 16384, start=8192)},
+    "grips": {"memory": "tokens_per_rank", "link": "tp", "network ports": "tokens_per_rank"},
+    "fixed": {"ranks_per_node": NODE.gpus, "element_bytes": 2, "peak": NODE.gpu.peak("bf16"),
+              "bandwidth": NODE.gpu.hbm_bandwidth, "beta": NODE.link.beta,
+              "port_beta": NODE.nic.beta},
+    "task": Task("Nobody.", "speed >= 1", {"nics": 8}, "All eight."),
+}  # fmt: skip
 
 
 def made(kind, **options):

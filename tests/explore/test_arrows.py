@@ -1,15 +1,16 @@
 """The board of arrows: the page plays what the placements say, as products of matrices do."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 from page import opened
 from scripts import Scripts
 
+from dtlib.drawing.svg import called
 from dtlib.explore import Arrows, Task
-from dtlib.explore.arrows import ARROWS, RANKS
+from dtlib.explore.arrows.arrows import ARROWS, RANKS
+from dtlib.explore.kit.still import still
 
 TASK = Task(
     "make it", "all_reduce == 1 and middle == 1",
@@ -29,14 +30,13 @@ def matrix(primitive, P, chunk):
 
 @pytest.fixture(scope="module")
 def model():
-    return Scripts("js/arrows_model.js")
+    return Scripts("arrows/model.js")
 
 
 @pytest.mark.parametrize(("first", "then"), list(itertools.product(ARROWS, repeat=2)))
 def test_the_page_plays_two_collectives_as_the_product_of_their_matrices(model, first, then):
     spec = board().spec
-    names = list(ARROWS)
-    arrows = [spec["arrows"][names.index(name)] for name in (first, then)]
+    arrows = [spec["arrows"][name] for name in (first, then)]
     fits = ARROWS[first].after == ARROWS[then].before
     for P in RANKS:
         tables = spec["tables"][str(P)]
@@ -54,9 +54,8 @@ def test_the_page_plays_two_collectives_as_the_product_of_their_matrices(model, 
 
 
 def test_the_transpose_of_every_arrow_is_an_arrow_of_the_board():
-    spec, names = board().spec, list(ARROWS)
-    for name, arrow in zip(names, spec["arrows"], strict=True):
-        other = names[arrow["adjoint"]]
+    for name, arrow in board().spec["arrows"].items():
+        other = arrow["adjoint"]
         for P in RANKS:
             for chunk in range(P):
                 pair = matrix(ARROWS[name], P, chunk), matrix(ARROWS[other], P, chunk)
@@ -72,11 +71,11 @@ def test_a_sum_is_written_with_its_letters(model):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"first": "all-to-all"}, "collective 'all-to-all'; allowed are broadcast, reduce"),
-        ({"P": 6}, "P = 6; allowed are 2 to 5"),
+        ({"first": "all-to-all"}, "first: 'all-to-all', but must be one of broadcast, reduce"),
+        ({"P": 6}, "P: 6, but must be one of 2, 3, 4, 5"),
         ({"task": Task("", "times == 0", {})}, "is met already at the start"),
         ({"task": Task("", "times > 9", {})}, "is not met by its solution"),
-        ({"task": Task("", "speed > 1", {})}, "no 'speed'; there are all_reduce"),
+        ({"task": Task("", "speed > 1", {})}, "no 'speed'; there are P"),
     ],
 )
 def test_a_board_that_would_mislead_is_refused(options, said):
@@ -84,62 +83,47 @@ def test_a_board_that_would_mislead_is_refused(options, said):
         board(**options)
 
 
-def test_arrows_are_the_same_on_every_build_and_have_a_figure_for_print():
-    first, second = board(task=TASK), board(task=TASK)
-    assert json.dumps(first.spec) == json.dumps(second.spec)
-    assert first.static().html == second.static().html
-    assert "<td>a</td>" in first.static().html
-    assert first._esm.count("export default {") == 1
-
-
-@pytest.fixture(scope="module")
-def tab(browser, tmp_path_factory):
-    options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
-    with opened(browser, tmp_path_factory.mktemp("arrows"), board(task=TASK), **options) as tab:
-        yield tab
-
-
-def says(tab, text):
-    tab.wait_for_function(
-        "text => document.querySelector('.dt-summary').textContent.includes(text)", arg=text
+def test_what_two_are_together_is_said_and_drawn():
+    two = still(board(first="reduce-scatter", then="all-gather"))
+    assert two["said"] == "Reduce-scatter, then all-gather: together all-reduce."
+    assert two["figures"][1].count(">abcd<") == 4 + 16
+    none = still(board(first="gather", then="scatter"))["figures"][0]
+    assert "stroke-dasharray" not in none
+    refused = still(board(first="gather", then="all-gather"))
+    assert refused["said"].startswith(
+        "No fit: gather leaves the pieces with rank 0, and all-gather"
     )
+    assert "stroke-dasharray" in refused["figures"][0] and refused["names"]["times"] == 0
 
 
-def test_from_the_keyboard_two_arrows_become_an_all_reduce(tab):
-    tab.locator(".dt-reset").click()
-    says(tab, "Its transpose is reduce.")
-    first, then = (tab.locator("fieldset").nth(i).get_by_role("radio") for i in (0, 1))
-    first.nth(list(ARROWS).index("broadcast")).focus()
-    for _ in range(list(ARROWS).index("reduce-scatter")):
-        tab.keyboard.press("ArrowDown")
-    tab.keyboard.press("Tab")
-    for _ in range(1 + list(ARROWS).index("all-gather")):
-        tab.keyboard.press("ArrowDown")
-    says(tab, "Reduce-scatter, then all-gather: together all-reduce.")
-    assert tab.locator(".dt-task.is-met").count() == 1
-    assert then.nth(1 + list(ARROWS).index("all-gather")).is_checked()
-    assert "abcd" in tab.locator("svg.dt-arrows").text_content()
+@pytest.mark.parametrize(
+    ("state", "name", "brings"),
+    [
+        (("gather", None), "gather", {"first": "scatter"}),
+        (("gather", None), "broadcast", {"then": "broadcast"}),
+        (("gather", "broadcast"), "broadcast", {"then": "reduce"}),
+        (("gather", "broadcast"), "scatter", {"first": "scatter", "then": None}),
+        (("all-reduce", None), "all-reduce", {"then": "all-reduce"}),
+    ],
+)
+def test_a_press_turns_the_last_one_round_or_adds_one_or_begins_anew(state, name, brings):
+    widget = board()
+    script = widget._esm.replace("export default widget(", "widget(")
+    first, then = state
+    found = called(
+        script, "pressed(spec, { first, then }, name)",
+        spec=widget.spec, first=first, then=then, name=name,
+    )  # fmt: skip
+    assert found == brings
 
 
-def test_from_the_keyboard_a_chunk_is_followed(tab):
-    tab.locator(".dt-reset").click()
-    says(tab, "Its transpose is reduce.")
-    lines = tab.locator("svg.dt-arrows .dt-arrow-line")
-    assert lines.count() == 0
-    tab.locator("svg.dt-arrows").focus()
-    tab.keyboard.press("ArrowLeft")
-    assert lines.count() == 4  # one piece at rank 0, four who get it
-    assert tab.locator("svg.dt-arrows .dt-arrow-line.dt-c3").count() == 4
-    tab.keyboard.press("ArrowRight")
-    assert tab.locator("svg.dt-arrows .dt-arrow-line.dt-c0").count() == 4
-    tab.locator(".dt-reset").focus()
-    assert lines.count() == 0
-
-
-def test_the_transpose_turns_the_order_round(tab):
-    tab.locator(".dt-reset").click()
-    tab.locator("fieldset").nth(0).get_by_label("gather", exact=True).check()
-    tab.locator("fieldset").nth(1).get_by_label("broadcast", exact=True).check()
-    says(tab, "Gather, then broadcast: together all-gather.")
-    tab.get_by_role("button", name="Transpose").click()
-    says(tab, "Reduce, then scatter: together reduce-scatter.")
+def test_by_keys_two_arrows_become_an_all_reduce_and_a_chunk_is_followed(browser, tmp_path):
+    options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+    with opened(browser, tmp_path, board(task=TASK, first="reduce-scatter"), **options) as tab:
+        tab.get_by_role("button", name="all-gather, from the owners").press("Enter")
+        tab.wait_for_selector(".dt-task.is-met")
+        assert tab.locator(".dt-way").count() == 0
+        tab.get_by_role("button", name="chunk 3").press("Enter")
+        assert tab.locator(".dt-widget .dt-way").count() == 4 + 4
+        tab.locator(".dt-reset").click()
+        assert tab.locator(".dt-task.is-met").count() == 0

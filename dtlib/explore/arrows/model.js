@@ -1,7 +1,7 @@
 // Collectives as arrows between placements, played on counted contributions. A table says which rank
 // holds which chunk; held[rank][chunk] counts contributors, or is null where a rank holds nothing.
 
-const startOf = (table) =>
+const heldBefore = (table) =>
   table.map((row, rank) => row.map((on) => (on ? table.map((_, k) => Number(k === rank)) : null)));
 
 // Whoever holds a chunk after it has the sum over all who held it before.
@@ -17,7 +17,7 @@ function collected(before, after, held) {
 
 // The states before, between and after the arrows; null where one does not fit behind the other.
 function played(tables, arrows) {
-  const states = [startOf(tables[arrows[0].before])];
+  const states = [heldBefore(tables[arrows[0].before])];
   for (const [i, { before, after }] of arrows.entries()) {
     if (i && arrows[i - 1].after !== before) return null;
     states.push(collected(tables[before], tables[after], states[i]));

@@ -1,0 +1,1 @@
+"""Seven collectives between three places: `arrows`; `model.js` plays them on counts."""
