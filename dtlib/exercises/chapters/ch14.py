@@ -9,7 +9,7 @@ from functools import partial
 from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.made import Made
-from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
+from dtlib.exercises.declarations.numbers import Asked, Numbers, one_of
 from dtlib.exercises.judge import call, function, items, real
 from dtlib.exercises.verdict import NotYet
 
@@ -255,24 +255,18 @@ stale = Numbers(
 )
 
 
-def _one_of(choices: tuple, **right: tuple) -> list[Chosen]:
-    """For each name a choice among ``choices``, from its number and the hint of all others."""
-    return [Chosen(name, choices[i], {c: hint for c in choices if c != choices[i]})
-            for name, (i, hint) in right.items()]
-
-
 which_kind = Numbers(
     "ex-which-kind",
     About("The same in which sense", "derive", 2, 10,
           "tell bitwise, tolerance and divergence apart", ("C.19", "Def.6", "x14.7")),
-    _one_of(
+    one_of(
         ("bitwise", "tolerance", "divergent"),
-        a=(0, "what could move a bit, if the algorithm adds in the same order?"),
-        b=(1, "the same samples, but how are their gradients grouped?"),
-        c=(1, "what decides at which rank a ring begins to add an element?"),
-        d=(0, "how many ways are there to add two numbers?"),
-        e=(2, "which samples does the first step see?"),
-        f=(2, "which numbers are dropped?"),
+        a=("bitwise", "what could move a bit, if the algorithm adds in the same order?"),
+        b=("tolerance", "the same samples, but how are their gradients grouped?"),
+        c=("tolerance", "what decides at which rank a ring begins to add an element?"),
+        d=("bitwise", "how many ways are there to add two numbers?"),
+        e=("divergent", "which samples does the first step see?"),
+        f=("divergent", "which numbers are dropped?"),
     ),
     "two runs that agree in every bit, two that nearly do, two that do not",
     keyed=True,
@@ -305,14 +299,14 @@ where_the_proof_stops = Numbers(
     "ex-where-the-proof-stops",
     About("Where the proof stops", "derive", 3, 15,
           "find the condition of a theorem that a program breaks", ("B.1", "Def.6")),
-    _one_of(
+    one_of(
         (1, 2, 3, 4),
-        a=(0, "are the parameters equal before the first step?"),
-        b=(1, "what does the loss of a sample depend on?"),
-        c=(2, "each rank computes a right gradient; of which samples is their sum?"),
-        d=(3, "do all ranks apply the same function?"),
-        e=(2, "each rank computes a right gradient; with which weights are they added?"),
-        f=(0, "are the parameters equal when the run goes on?"),
+        a=(1, "are the parameters equal before the first step?"),
+        b=(2, "what does the loss of a sample depend on?"),
+        c=(3, "each rank computes a right gradient; of which samples is their sum?"),
+        d=(4, "do all ranks apply the same function?"),
+        e=(3, "each rank computes a right gradient; with which weights are they added?"),
+        f=(1, "are the parameters equal when the run goes on?"),
     ),
     "every condition of the theorem, and the step that needs it",
     keyed=True,

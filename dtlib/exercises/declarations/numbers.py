@@ -88,6 +88,18 @@ class Chosen:
         yield None, "must be one of"
 
 
+def one_of(choices: tuple, **right: tuple) -> list[Chosen]:
+    """Things that are asked for among the same choices: each with its value and its one hint.
+
+    >>> one_of(("sum", "max"), a=("max", "who is the largest?"))[0].among
+    {'sum': 'who is the largest?'}
+    """
+    return [
+        Chosen(name, value, {other: hint for other in choices if other != value})
+        for name, (value, hint) in right.items()
+    ]
+
+
 @dataclass(frozen=True)
 class Numbers(Declaration):
     """An exercise whose answer is a tuple of numbers and choices, or a dict where ``keyed``.
