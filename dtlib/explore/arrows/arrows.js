@@ -64,12 +64,14 @@ function drawTriangle(spec, state, { said, fits }, width) {
         const look = lookOf(place, fits);
         const from = `${name}, from ${spec.places[arrow.before]} to ${spec.places[arrow.after]}`;
         const { d, x, y } = bendOf(at[arrow.before], at[arrow.after]);
-        const words = state.first === state.then && place === 0 ? "1, 2. " : place < 0 ? "" : `${place + 1}. `;
+        const twice = state.first === state.then && place === 0;
+        const number = twice ? "1, 2. " : place < 0 ? "" : `${place + 1}. `;
+        const text = { x, y, ...middle, ...halo, ...(place < 0 ? {} : bold), fill: look.stroke };
         return mark.g(
           { set: pressed(spec, state, name), says: from, pressed: place >= 0, class: "dt-arrow" },
           mark.path({ d, fill: "none", stroke: "transparent", "stroke-width": 26 }),
           mark.path({ d, fill: "none", ...look }),
-          mark.text({ x, y, ...middle, ...halo, ...(place < 0 ? {} : bold), fill: look.stroke }, words + name),
+          mark.text(text, number + name),
         );
       }),
       spec.places.map((place, i) => {
@@ -95,8 +97,9 @@ function bendOf([x1, y1], [x2, y2]) {
   const point = (...pair) => pair.map((value) => value.toFixed(1)).join(" ");
   if (x1 === x2) {
     const [x, y] = [x1, y1 + ROUND];
-    const loop = `M${point(x - 14, y - 4)}C${point(x - 34, y + 26)} ${point(x + 34, y + 26)} ${point(x + 14, y - 1)}`;
-    return { d: `${loop}m-3 9l3 -9l8 5`, x: x - 62, y: y + 16 };
+    const turn = [point(x - 34, y + 26), point(x + 34, y + 26), point(x + 14, y - 1)];
+    const d = `M${point(x - 14, y - 4)}C${turn.join(" ")}m-3 9l3 -9l8 5`;
+    return { d, x: x - 62, y: y + 16 };
   }
   const bend = y1 === y2 ? 0.09 : 0.26;
   const [cx, cy] = [(x1 + x2) / 2 + bend * (y2 - y1), (y1 + y2) / 2 - bend * (x2 - x1)];
@@ -133,7 +136,11 @@ function drawTables(spec, state, { arrows, states }, width) {
       states.map((held, k) => [
         mark.text({ x: x(k, 0), y: 13, ...bold }, titles[k]),
         held[0].map((_, c) => headOf(k, c, chunk, at)),
-        held.map((row, rank) => row.map((counts, c) => cellOf(k <= shown ? counts : null, c, chunk, x(k, c), y(rank), at))),
+        held.map((row, rank) =>
+          row.map((counts, c) =>
+            cellOf(k <= shown ? counts : null, c, chunk, { x: x(k, c), y: y(rank), wide, tall }),
+          ),
+        ),
       ]),
       states.slice(1).map((_, k) => waysOf(spec.tables[P], arrows[k], k, { ...state, moving, chunk }, at)),
     ],
@@ -148,12 +155,14 @@ function headOf(stage, c, chunk, { x, wide }) {
   return mark.g(press, mark.rect(box), mark.text(words, c));
 }
 
-function cellOf(counts, c, chunk, x, y, { wide, tall }) {
+function cellOf(counts, c, chunk, { x, y, wide, tall }) {
   const box = { x: x + 1, y, width: wide - 2, height: tall, rx: 4 };
-  if (!counts) return mark.rect({ ...box, fill: "none", stroke: ink.line, "stroke-dasharray": "2 3" });
+  const empty = { fill: "none", stroke: ink.line, "stroke-dasharray": "2 3" };
+  if (!counts) return mark.rect({ ...box, ...empty });
   const words = letters(counts);
   const size = Math.min(13, (1.55 * wide) / Math.max(2, words.length));
-  const look = { fill: inkOf(c), "fill-opacity": 0.22, stroke: inkOf(c), "stroke-width": c === chunk ? 2.5 : 1 };
+  const edge = { stroke: inkOf(c), "stroke-width": c === chunk ? 2.5 : 1 };
+  const look = { fill: inkOf(c), "fill-opacity": 0.22, ...edge };
   const place = { x: x + wide / 2, y: y + tall / 2 + size / 3, "font-size": size, ...middle };
   return [mark.rect({ ...box, ...look }), mark.text(place, words)];
 }
@@ -165,11 +174,13 @@ function waysOf(tables, { before, after }, stage, { moving, done, chunk }, { x, 
     row.flatMap((holds, c) =>
       tables[after].map((wants, dst) => {
         if (!holds || !wants[c]) return null;
-        const line = { x1: x(stage, c) + wide / 2, y1: y(src) + tall / 2, x2: x(stage + 1, c) + wide / 2, y2: y(dst) + tall / 2 };
-        const [cx, cy] = [line.x1 + moving * (line.x2 - line.x1), line.y1 + moving * (line.y2 - line.y1)];
+        const [x1, x2] = [x(stage, c) + wide / 2, x(stage + 1, c) + wide / 2];
+        const [y1, y2] = [y(src) + tall / 2, y(dst) + tall / 2];
+        const way = { class: "dt-way", x1, y1, x2, y2, stroke: inkOf(c), "stroke-width": 1.5 };
+        const buffer = { cx: x1 + moving * (x2 - x1), cy: y1 + moving * (y2 - y1), r: 5 };
         return [
-          c === chunk ? mark.line({ class: "dt-way", ...line, stroke: inkOf(c), "stroke-width": 1.5 }) : null,
-          glides ? mark.circle({ cx, cy, r: 5, fill: inkOf(c) }) : null,
+          c === chunk ? mark.line(way) : null,
+          glides ? mark.circle({ ...buffer, fill: inkOf(c) }) : null,
         ];
       }),
     ),

@@ -82,13 +82,18 @@ function draw(spec, state, { run, now }, width) {
   const wide = width >= 560;
   const [left, right] = wide ? [58, width - 66] : [20, width - 34];
   const row = state.p > 4 ? 24 : 34;
-  const rows = run.peaks.map((_, rank) => ({ label: wide ? `rank ${rank}` : `${rank}`, height: row, gap: 0 }));
+  const rows = run.peaks.map((_, rank) => ({
+    label: wide ? `rank ${rank}` : `${rank}`,
+    height: row,
+    gap: 0,
+  }));
   const spans = run.spans.map((span, i) => barOf(span, i, state, now));
   const all = gantt({ rows, spans, to: run.makespan, left, right, top: TOP });
   const yOf = (rank) => TOP + (rank + 0.5) * row;
   const bottom = all.bottom + 62 + CURVE;
   const times = ticks(0, run.makespan, "linear", width / 80);
   const at = now ? all.across(now.start) : 0;
+  const start = { x1: at, x2: at, y1: TOP - 4, y2: bottom, "stroke-dasharray": "2 3" };
   const unit = wide ? "time (forward times of a stage)" : "time (forward times)";
   return {
     height: bottom + 12,
@@ -102,16 +107,17 @@ function draw(spec, state, { run, now }, width) {
       timeTicks(times, all.across, all.bottom + 18, right, count),
       mark.text({ x: right, y: all.bottom + 34, ...soft, ...end }, unit),
       heldCurve(run, now ? now.rank : 0, { across: all.across, left, right, bottom, wide }),
-      now ? mark.line({ x1: at, x2: at, y1: TOP - 4, y2: bottom, stroke: ink.text, "stroke-dasharray": "2 3" }) : null,
+      now ? mark.line({ ...start, stroke: ink.text }) : null,
       now ? needsOf(run, now, all.across, yOf) : null,
     ],
   };
 }
 
-const keyOf = ({ split }) =>
-  split
-    ? [["pale forward", "forward"], ["pale backward", "input gradient"], ["pale weight", "weight gradient"]]
-    : [["pale forward", "forward"], ["pale backward", "backward (both gradients)"]];
+const keyOf = ({ split }) => [
+  ["pale forward", "forward"],
+  ["pale backward", split ? "input gradient" : "backward (both gradients)"],
+  ...(split ? [["pale weight", "weight gradient"]] : []),
+];
 
 // A bar is pale where another micro-batch is marked, and fuller in a rank's second stage.
 function barOf(span, i, { p }, now) {

@@ -74,6 +74,7 @@ function seatsOf(spec, { schedule, held = null }, { order }, placeOf) {
   const senders = new Set(away.map(([src]) => order[src]));
   return countTo(order.length).map((seat) => {
     const rank = order.indexOf(seat);
+    const where = `node ${nodeOf(seat)}, seat ${seat % perNode}: rank ${rank}`;
     const { x, y, size } = placeOf(seat);
     const [out, taken] = [senders.has(seat), held === seat];
     const box = { x: x + 3, y, width: size - 6, height: ROW - 20, rx: 8 };
@@ -88,7 +89,7 @@ function seatsOf(spec, { schedule, held = null }, { order }, placeOf) {
     return mark.g(
       {
         set: held === null ? { held: seat } : exchange,
-        says: `node ${nodeOf(seat)}, seat ${seat % perNode}: rank ${rank}${out ? ", sends out of the node" : ""}`,
+        says: where + (out ? ", sends out of the node" : ""),
         pressed: taken,
       },
       mark.rect({ ...box, ...look }),

@@ -269,7 +269,9 @@ function arrow({ now, moving, rank = null }, at, [src, dst], chunk, dropped) {
   const nudge = Math.min(6, at.inner / 5) * side;
   const [y0, y1] = [centerOf(grid.y, src, at) + nudge, centerOf(grid.y, dst, at) - nudge];
   const round = (value) => value.toFixed(1);
-  const d = `M${round(edge)} ${round(y0)}C${[bend, y0, bend, y1, edge + side * 4, y1].map(round).join(" ")}`;
+  const curve = [bend, y0, bend, y1, edge + side * 4, y1].map(round).join(" ");
+  const d = `M${round(edge)} ${round(y0)}C${curve}`;
+  const head = `M${round(edge)} ${round(y1)}l${side * 6} -3.6v7.2z`;
   const [x, y] = [bend, (y0 + y1) / 2];
   const gone = dropped ? { "stroke-dasharray": "2 4", "stroke-opacity": 0.6 } : {};
   const cross = { d: `M${round(x - 5)} ${round(y - 5)}l10 10m0 -10l-10 10`, stroke: ink.backwardText };
@@ -278,7 +280,7 @@ function arrow({ now, moving, rank = null }, at, [src, dst], chunk, dropped) {
     mark.path({ d, fill: "none", ...LEAN, ...gone }),
     dropped
       ? mark.path({ ...cross, "stroke-width": 2.2 })
-      : mark.path({ d: `M${round(edge)} ${round(y1)}l${side * 6} -3.6v7.2z`, fill: ink.communicationText }),
+      : mark.path({ d: head, fill: ink.communicationText }),
     moving < 1 && !dropped ? token(edge, bend, y0, y1, moving, at.inner) : null,
   );
 }

@@ -57,13 +57,12 @@ function draw(spec, state, seen, width) {
         const gradient = letter[u] === "s" ? "sum" : letter[u];
         const letters = [run.weights[done][u], gradient, stage ? "p" : "w"];
         const busy = busyIn(run.actions[done - 1], u);
-        const ring = { x: x - 3, width: wide + 6, height: row - 8, rx: 4, fill: "none" };
+        const line = { stroke: ink.communicationText, "stroke-width": 1.6, fill: "none" };
+        const ring = { x: x - 3, width: wide + 6, height: row - 8, rx: 4, ...line };
         return [
           nameOf(run.actions[done - 1], u, x + (column - BETWEEN) / 2),
           everyRank.map((rank) => [
-            busy
-              ? mark.rect({ ...ring, y: TOP + rank * row - 3, stroke: ink.communicationText, "stroke-width": 1.6 })
-              : null,
+            busy ? mark.rect({ ...ring, y: TOP + rank * row - 3 }) : null,
             cellOf(spec, letters, rank, ranks, { x, y: TOP + rank * row, wide, perByte }),
           ]),
         ];
