@@ -2,8 +2,8 @@
 
 from dtlib.collectives import (
     Nodes,
-    halving_doubling_all_reduce_time,
     Switch,
+    halving_doubling_all_reduce_time,
     ring_all_reduce,
     ring_all_reduce_time,
     ring_half_performance_bytes,

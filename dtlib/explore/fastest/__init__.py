@@ -1,0 +1,1 @@
+"""Which of several formulas is smallest, over two variables: `fastest`."""

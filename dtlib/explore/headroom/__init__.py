@@ -1,0 +1,1 @@
+"""How much each resource has to spare: `headroom`."""
