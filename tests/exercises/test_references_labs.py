@@ -8,10 +8,13 @@ import torch
 
 from dtlib.collectives import execute, ring_all_reduce
 from dtlib.exercises import NotYet
+from dtlib.exercises.judges.tensors import normal
 from dtlib.exercises.labs import all_reduce
 from dtlib.exercises.labs import ddp_from_hooks as ddp
+from dtlib.exercises.labs import moe_all_to_all as moe
 from dtlib.exercises.labs import tensor_parallel_block as tp
 from dtlib.exercises.labs import zero_by_hand as zero
+from dtlib.exercises.labs.moe_all_to_all import programs as layer
 from dtlib.exercises.labs.ring_attention import programs as ring
 from dtlib.exercises.labs.ring_attention.laws import zigzag_law
 from dtlib.exercises.labs.zero_by_hand import trainers
@@ -100,3 +103,47 @@ def test_other_trainers_of_zero_pass():
 
 def test_what_a_step_holds_and_sends_is_that_of_the_model_of_the_lab():
     assert sum(p.numel() for p in GPT(zero.SPEC).parameters()) == zero.SPEC.params()
+
+
+def _spoiled(comm, x, dy, w, mistake):
+    """What a rank of the layer finds with one of the mistakes that no loss shows."""
+    P, r = comm.size, comm.rank
+    mine = {n: (p if "router" in n else p.chunk(P)[r]).clone() for n, p in w.items()}
+    leaf = x.chunk(P)[r].clone()
+    for tensor in (leaf, *mine.values()):
+        tensor.requires_grad_()
+    options = {"detach": mistake == "input detached"}
+    if mistake == "gate detached":
+        options["combine"] = partial(layer.combine, gates="detached")
+    out = layer.moe(comm, leaf, mine, 2, **options)
+    (out * dy.chunk(P)[r]).sum().backward()
+    router, *experts = (torch.zeros_like(p) if p.grad is None else p.grad for p in mine.values())
+    if mistake != "router kept":
+        router = comm.all_reduce(router)
+    if mistake == "experts summed":
+        experts = [comm.all_reduce(g) for g in experts]
+    experts = torch.cat([g.flatten() for g in experts])
+    return {"out": out.detach(), "dX": leaf.grad, "router": router, "experts": experts}
+
+
+def test_what_the_blind_mistakes_do_is_computed():
+    """The table that the exercise asks for: outputs are exact, and these gradients are not."""
+    shapes = {"router.weight": (4, 6), "experts.up": (4, 5, 6), "experts.down": (4, 6, 5)}
+    w = {name: normal(*shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
+    x, dy = normal(2, 8, 6, seed=9)
+    right = record_team(_spoiled, 2, x, dy, w, None)
+    for mistake, expected in moe.blind.right().items():
+        wrong = {
+            name
+            for found, good in zip(record_team(_spoiled, 2, x, dy, w, mistake), right, strict=True)
+            for name in good
+            if not torch.allclose(found[name], good[name], rtol=1e-10)
+        }
+        assert wrong == expected, mistake
+
+
+def test_other_layers_and_routers_pass():
+    moe.route.judge(layer.route_in_one_step)
+    moe.sort_copies.judge((layer.sort_copies, torch.argsort))
+    moe.dispatch.judge(layer.dispatch_with_counts_of_32_bits)
+    moe.balance.judge(layer.balance_with_smaller_steps)

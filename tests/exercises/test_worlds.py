@@ -341,3 +341,59 @@ def test_gathered_bytes_are_those_that_still_exist():
         return [*found, comm.gathered_bytes, comm.most_gathered_bytes]
 
     assert record_team(program, 2) == [[40, 40, 0, 40]] * 2
+
+
+def test_an_all_to_all_in_memory_refuses_counts_that_do_not_fit():
+    def says(program, match, kind=TransportError):
+        with pytest.raises(kind, match=match):
+            record_team(program, 2)
+
+    x = torch.ones(3, 2)
+    says(lambda c: c.all_to_all(x, [1, 1], [1, 1]), r"in all 2 rows, of an x of shape \[3, 2\]")
+    says(lambda c: c.all_to_all(x, [1, 2], [1, 2]), "rank 0 expects 2 rows from rank 1, which")
+    says(lambda c: c.all_to_all(x, [3], [3]), "one number of rows for each rank")
+    says(lambda c: c.all_to_all(3, [1, 2], [1, 2]), "gives a int to all-to-all")
+    says(lambda c: c.rank or c.all_to_all(x, [0, 3], [0, 3]), "which has finished", Deadlock)
+
+
+def test_an_all_to_all_in_memory_counts_the_rows_that_leave():
+    def program(comm):
+        send, receive = ([2, 1], [2, 0]) if comm.rank == 0 else ([0, 4], [1, 4])
+        x = torch.arange(3.0 + comm.rank) + 10 * comm.rank
+        rows = comm.all_to_all(x[:, None].repeat(1, 5), send, receive)
+        return rows[:, 0].tolist(), comm.sent_bytes
+
+    assert record_team(program, 2) == [([0, 1], 1 * 5 * 4), ([2, 10, 11, 12, 13], 0)]
+
+
+def test_a_team_splits_into_teams_that_fail_with_it():
+    groups = [[0, 2], [1, 3]]
+
+    def program(comm):
+        few = comm.split(groups)
+        return few.rank, few.all_reduce(torch.tensor([comm.rank])).item()
+
+    assert record_team(program, 4) == [(0, 2), (0, 4), (1, 2), (1, 4)]
+
+    def leaves(comm):
+        return comm.rank == 3 or comm.split(groups).all_reduce(torch.ones(1))
+
+    with pytest.raises(Deadlock, match=r"rank 1 waits in .* for rank 3, which has finished"):
+        record_team(leaves, 4)
+
+    def crosses(comm):
+        few = comm.split(groups) if comm.rank < 2 else comm
+        return few.all_reduce(torch.ones(1))
+
+    with pytest.raises(Deadlock, match=r"rank 0 waits in all-reduce .* for rank 2, which waits"):
+        record_team(crosses, 4)
+
+
+def test_a_team_of_a_team_is_named_by_the_ranks_of_the_whole():
+    def program(comm):
+        half = comm.split([[0, 1], [2, 3]])
+        return half.split([[0], [1]]).rank, half.split([[1, 0]]).all_reduce(
+            torch.tensor([comm.rank])
+        ).item()
+
+    assert record_team(program, 4) == [(0, 1), (0, 1), (0, 5), (0, 5)]

@@ -17,8 +17,9 @@ class OnRanks(Declaration):
 
     Arguments: ``signature``, as the page names it, one for each function; ``reference``, a right
     answer; ``law(answer, P)`` runs it on P ranks and raises `NotYet`, or lets the world's error
-    pass, for every P of ``sizes``; ``slips`` maps the words that the law must say to a wrong
-    answer, or to keywords with which the reference goes wrong.
+    pass, for every P of ``sizes``, and what it returns stands for {} in ``verified``; ``slips``
+    maps the words that the law must say to a wrong answer, or to keywords with which the reference
+    goes wrong.
 
     >>> from dtlib.exercises.declarations.declaration import About
     >>> from dtlib.exercises.worlds import record_team
@@ -38,7 +39,7 @@ class OnRanks(Declaration):
 
     signature: str | tuple[str, ...]
     reference: Any
-    law: Callable[[Any, int], None]
+    law: Callable[[Any, int], str | None]
     verified: str
     slips: Mapping[str, Any] = field(default_factory=dict)
     sizes: tuple[int, ...] = (2, 4)
@@ -52,11 +53,11 @@ class OnRanks(Declaration):
         self._check(answer)
         for P in self.sizes:
             try:
-                self.law(answer, P)
+                found = self.law(answer, P)
             except (NotYet, TransportError) as wrong:
                 said = wrong.reason if isinstance(wrong, NotYet) else str(wrong).splitlines()[0]
                 raise NotYet(f"P = {P}: {said}") from None
-        return self.verified
+        return self.verified.format(found)
 
     def right(self) -> Any:
         return self.reference

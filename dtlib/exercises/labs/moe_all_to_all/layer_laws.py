@@ -1,90 +1,84 @@
-"""Graders of the MoE lab's second half: the layer, its gradients, capacity and balance."""
+"""The whole layer against one process: its gradients, who adds up what, capacity and balance."""
 
+from collections.abc import Callable
 from typing import Any
 
-from dtlib.exercises.engine import grader
 from dtlib.exercises.judge import call, function
+from dtlib.exercises.judges.tensors import as_tensor, close, normal, same_calls, same_tensor
+from dtlib.exercises.labs.moe_all_to_all.batches import WIDTH, Batch, choose, same_bytes
+from dtlib.exercises.later import torch
 from dtlib.exercises.own_work import own_work
-from dtlib.exercises.routed import (
-    WIDTH,
-    Batch,
-    choose,
-    close,
-    random,
-    same,
-    same_bytes,
-    same_calls,
-    tensor,
-)
 from dtlib.exercises.verdict import NotYet
-from dtlib.exercises.worlds import record_team
+from dtlib.exercises.worlds.team import record_team
 
 INNER = 7
 DEAD = -50.0  # a weight for the constant column that makes the router avoid an expert
+LAYERS = (
+    ("k = 2", 4, 2, [4, 3], ()),
+    ("k = 2", 8, 2, [3, 5, 2, 4], ()),
+    ("k = 1", 4, 1, [3, 5, 2, 4], ()),
+    ("one rank without tokens", 8, 2, [3, 0, 5, 2], ()),
+    ("rank 2 with experts that get nothing", 8, 2, [3, 5, 2, 4], (4, 5)),
+)
 
 
-@grader("ex-lab-moe-layer")
-def layer(answer: Any) -> str:
-    function(answer, "moe(comm, x, w, k)")
-    import torch
+def layer_law(answer: Callable, P: int) -> None:
+    for where, experts, k, tokens, dead in LAYERS:
+        if len(tokens) == P:
+            w = _weights(experts, dead)
+            x = [normal(t, WIDTH, seed=1000 + r) for r, t in enumerate(tokens)]
+            for part in x:
+                part[:, 0] = 1
+            _judge_layer(answer, where, w, x, k)
 
-    cases = (
-        ("P = 2, k = 2", 4, 2, [4, 3], ()),
-        ("P = 4, k = 2", 8, 2, [3, 5, 2, 4], ()),
-        ("P = 4, k = 1", 4, 1, [3, 5, 2, 4], ()),
-        ("P = 4, one rank without tokens", 8, 2, [3, 0, 5, 2], ()),
-        ("P = 4, rank 2 with experts that get nothing", 8, 2, [3, 5, 2, 4], (4, 5)),
-    )
-    for where, experts, k, tokens, dead in cases:
-        P, w = len(tokens), _weights(experts, dead)
-        x = [random((t, WIDTH), seed=r) for r, t in enumerate(tokens)]
-        for part in x:
-            part[:, 0] = 1
-        dy = [random(part.shape, seed=30 + r) for r, part in enumerate(x)]
 
-        def program(comm, where=where, w=w, x=x, dy=dy, k=k):
-            r, P = comm.rank, comm.size
-            mine = {
-                name: (p if name == "router.weight" else p.chunk(P)[r]).clone().requires_grad_()
-                for name, p in w.items()
-            }
-            leaf = x[r].clone().requires_grad_()
-            with own_work():
-                out = tensor(answer(comm, leaf, mine, k), r)
-            forward = len(comm.calls)
-            if tuple(out.shape) != tuple(leaf.shape):
-                raise NotYet(f"{where}, rank {r}: shape {list(out.shape)}, not that of x")
-            if not out.requires_grad:
-                raise NotYet(f"{where}: the result has no graph behind it, so nothing learns")
-            (out * dy[r]).sum().backward()
-            grads = {name: p.grad for name, p in mine.items()} | {"dX": leaf.grad}
-            return out.detach(), grads, forward, len(comm.calls) - forward, comm.sent_bytes
+def _judge_layer(answer: Callable, where: str, w: dict, x: list, k: int) -> None:
+    tokens, P = [len(part) for part in x], len(x)
+    dy = [normal(*part.shape, seed=1030 + r) for r, part in enumerate(x)]
+    results = record_team(_both_passes, P, answer, w, x, dy, k)
+    whole = {name: p.clone().requires_grad_() for name, p in w.items()}
+    every = torch.cat(x).requires_grad_()
+    expected = _one_process(every, whole, k)
+    (expected * torch.cat(dy)).sum().backward()
+    ones = _one_process(every, whole, k, gates=False).split(tokens)
+    for rank, (out, *_) in enumerate(results):
+        others = {"as if every gate were 1": ones[rank]}
+        right = expected.split(tokens)[rank]
+        same_tensor(out, right, f"{where}, rank {rank}: the output", others)
+    for name in ("experts.up", "experts.down"):
+        for rank, (_, grads, *_) in enumerate(results):
+            right = whole[name].grad.chunk(P)[rank]
+            same_tensor(grads[name], right, f"{where}, rank {rank}: the gradient of {name}")
+    shares = [grads["router.weight"] for _, grads, *_ in results]
+    _router(shares, whole["router.weight"].grad, where)
+    chosen = [(part @ w["router.weight"].T).topk(k, dim=1).indices for part in x]
+    batch = Batch(where, len(w["router.weight"]), x, chosen)
+    for rank, (_, grads, calls, sent) in enumerate(results):
+        same_tensor(grads["dX"], every.grad.split(tokens)[rank], f"{where}, rank {rank}: dX")
+        same_calls(f"{where}, rank {rank}", calls, (3, 2))
+        rows, count = 2 * sum(batch.away(rank)) * WIDTH * 8, (P - 1) * batch.experts // P
+        right = rows + count * (4 if sent == rows + count * 4 else 8)  # counts of 32 bits do
+        what = "the counts and the rows, there and back, in both passes"
+        same_bytes(f"{where}, rank {rank}", sent, right, what)
 
-        results = record_team(program, P)
-        whole = {name: p.clone().requires_grad_() for name, p in w.items()}
-        every = torch.cat(x).requires_grad_()
-        expected = _one_process(every, whole, k)
-        (expected * torch.cat(dy)).sum().backward()
-        ones = _one_process(every, whole, k, gates=False).split(tokens)
-        for rank, (out, *_) in enumerate(results):
-            others = {"as if every gate were 1": ones[rank]}
-            same(out, expected.split(tokens)[rank], f"{where}, rank {rank}: the output", others)
-        for name in ("experts.up", "experts.down"):
-            for rank, (_, grads, *_) in enumerate(results):
-                right = whole[name].grad.chunk(P)[rank]
-                same(grads[name], right, f"{where}, rank {rank}: the gradient of {name}")
-        shares = [grads["router.weight"] for _, grads, *_ in results]
-        _router(shares, whole["router.weight"].grad, where)
-        chosen = [(part @ w["router.weight"].T).topk(k, dim=1).indices for part in x]
-        batch = Batch(where, experts, x, chosen)
-        for rank, (_, grads, forward, backward, sent) in enumerate(results):
-            same(grads["dX"], every.grad.split(tokens)[rank], f"{where}, rank {rank}: dX")
-            same_calls(f"{where}, rank {rank}", forward, backward, 3, 2)
-            rows, count = 2 * sum(batch.away(rank)) * WIDTH * 8, (P - 1) * experts // P
-            right = rows + count * (4 if sent == rows + count * 4 else 8)  # counts of 32 bits do
-            what = "the counts and the rows, there and back, in both passes"
-            same_bytes(f"{where}, rank {rank}", sent, right, what)
-    return "output, dX and every gradient of one process; three all-to-alls forwards, two backwards"
+
+def _both_passes(comm: Any, answer: Callable, w: dict, x: list, dy: list, k: int) -> tuple:
+    r, P = comm.rank, comm.size
+    mine = {
+        name: (p if name == "router.weight" else p.chunk(P)[r]).clone().requires_grad_()
+        for name, p in w.items()
+    }
+    leaf = x[r].clone().requires_grad_()
+    with own_work():
+        out = as_tensor(answer(comm, leaf, mine, k), f"rank {r}")
+    forward = len(comm.calls)
+    if tuple(out.shape) != tuple(leaf.shape):
+        raise NotYet(f"rank {r}: shape {list(out.shape)}, not that of x")
+    if not out.requires_grad:
+        raise NotYet("the result has no graph behind it, so nothing learns")
+    (out * dy[r]).sum().backward()
+    grads = {name: p.grad for name, p in mine.items()} | {"dX": leaf.grad}
+    return out.detach(), grads, (forward, len(comm.calls) - forward), comm.sent_bytes
 
 
 def _router(shares: list, right: Any, where: str) -> None:
@@ -102,9 +96,9 @@ def _router(shares: list, right: Any, where: str) -> None:
 
 def _weights(experts: int, dead: tuple) -> dict:
     w = {
-        "router.weight": random((experts, WIDTH), seed=5),
-        "experts.up": random((experts, INNER, WIDTH), seed=6),
-        "experts.down": random((experts, WIDTH, INNER), seed=7),
+        "router.weight": normal(experts, WIDTH, seed=1005),
+        "experts.up": normal(experts, INNER, WIDTH, seed=1006),
+        "experts.down": normal(experts, WIDTH, INNER, seed=1007),
     }
     for expert in dead:
         w["router.weight"][expert, 0] = DEAD
@@ -113,7 +107,6 @@ def _weights(experts: int, dead: tuple) -> dict:
 
 def _one_process(x: Any, w: dict, k: int, gates: bool = True):
     """The layer as a sum over all experts, in which most gates are zero."""
-    import torch
     from torch.nn import functional as F
 
     probability = F.linear(x, w["router.weight"]).softmax(dim=1)
@@ -127,17 +120,15 @@ def _one_process(x: Any, w: dict, k: int, gates: bool = True):
     return torch.einsum("te,tef,ehf->th", gate, hidden, w["experts.down"])
 
 
-@grader("ex-lab-moe-finish")
-def finish(answer: Any) -> str:
-    function(answer, "finish(everyone, replicas, grads)")
+def finish_law(answer: Callable, P: int) -> None:
 
     shapes = {"router.weight": (4, 3), "experts.up": (2, 3), "experts.down": (3, 2)}
     shapes |= {"attention.query.weight": (3, 3)}
-    for P, copies in ((4, 2), (4, 1), (2, 2)):
+    for copies in (2, 1) if P > 2 else (2,):
         ep = P // copies
-        where = f"{P} ranks, every expert on {copies} of them"
+        where = f"every expert on {copies} ranks"
         grads = [
-            {name: random(shape, seed=10 * r + i) for i, (name, shape) in enumerate(shapes.items())}
+            {name: normal(*shapes[name], seed=10 * r + i) for i, name in enumerate(shapes)}
             for r in range(P)
         ]
         groups = [list(range(e, P, ep)) for e in range(ep)]
@@ -145,7 +136,7 @@ def finish(answer: Any) -> str:
         def program(comm, grads=grads, groups=groups):
             replicas = comm.split(groups)
             mine = {name: g.clone() for name, g in grads[comm.rank].items()}
-            found = call(answer, comm, replicas, mine, passing=(RuntimeError,))
+            found = answer(comm, replicas, mine)
             return found, comm.sent_bytes, replicas.sent_bytes
 
         for rank, (found, sent_all, sent_few) in enumerate(record_team(program, P)):
@@ -161,47 +152,16 @@ def finish(answer: Any) -> str:
                     "that adds up the ranks with the same experts; who else has it?": sum(few),
                     "it is a mean; the losses of the ranks add up": right / len(all_of_them),
                 }
-                same(found[name], right, f"{where}, rank {rank}: {name}", others)
+                same_tensor(found[name], right, f"{where}, rank {rank}: {name}", others)
             numbers = {n: grads[0][n].numel() * 8 for n in shapes}
             shared = sum(b for n, b in numbers.items() if not n.startswith("experts."))
             own = sum(numbers.values()) - shared
             same_bytes(f"{where}, rank {rank}", sent_all, 2 * (P - 1) / P * shared, "it takes")
             right_few = 2 * (copies - 1) / copies * own
             same_bytes(f"{where}, rank {rank}", sent_few, right_few, "it takes")
-    return "each gradient summed over the ranks that hold a copy, and over no other"
 
 
-@grader("ex-lab-moe-blind")
-def blind(answer: Any) -> str:
-    right = {
-        "router kept": {"router"},
-        "experts summed": {"experts"},
-        "gate detached": {"dX", "router"},
-        "input detached": {"dX"},
-    }
-    hints = {
-        "router kept": "who has seen which tokens?",
-        "experts summed": "the tensors have the same shape; are they the same experts?",
-        "gate detached": "what reaches the router, and what would have gone through it to x?",
-        "input detached": "x goes two ways into the layer; which of them is cut?",
-    }
-    if not isinstance(answer, dict) or set(answer) != set(right):
-        raise NotYet(f"pass a dict with the keys {', '.join(right)}")
-    for mistake, wrong in right.items():
-        try:
-            given = {answer[mistake]} if isinstance(answer[mistake], str) else set(answer[mistake])
-        except TypeError:
-            raise NotYet(f"{mistake}: a set of names, got {answer[mistake]!r}") from None
-        if not given <= {"dX", "router", "experts"}:
-            raise NotYet(f"{mistake}: the names are dX, router and experts, got {answer[mistake]}")
-        if given != wrong:
-            kind = "one that is right is named" if given - wrong else "one that is wrong is missing"
-            raise NotYet(f"{mistake}: {kind}: {hints[mistake]}")
-    return "four mistakes that no loss shows, and who does"
-
-
-@grader("ex-lab-moe-places")
-def places(answer: Any) -> str:
+def places_law(answer: Callable) -> None:
     function(answer, "places(expert, experts, capacity)")
     for tokens, used, experts, k, capacity in (
         (6, 4, 4, 2, 3),
@@ -213,7 +173,7 @@ def places(answer: Any) -> str:
         expert = choose(tokens, used, k, seed=tokens)
         where = f"{tokens} tokens, {experts} experts, k = {k}, {capacity} places each"
         with own_work():
-            found = tensor(call(answer, expert.clone(), experts, capacity))
+            found = as_tensor(call(answer, expert.clone(), experts, capacity), "places returns")
         if tuple(found.shape) != (tokens, k):
             raise NotYet(f"{where}: shape {list(found.shape)}, not {[tokens, k]}")
         found, right = found.tolist(), _places(expert.tolist(), experts, capacity)
@@ -236,7 +196,6 @@ def places(answer: Any) -> str:
             side = "few" if len(rows) > tokens * k - dropped else "many"
             raise NotYet(f"{where}: too {side} copies are dropped")
         raise NotYet(f"{where}: places are taken in another order than first come, first served")
-    return "first choices first, no place twice, and who is late is dropped"
 
 
 def _places(expert: list, experts: int, capacity: int, by_token: bool = False) -> list:
@@ -255,13 +214,11 @@ def _places(expert: list, experts: int, capacity: int, by_token: bool = False) -
 STEPS, SOON, CALM = 200, 1.15, 1.08
 
 
-@grader("ex-lab-moe-balance")
-def balance(answer: Any) -> str:
-    function(answer, "balance(comm, bias, counts, step)")
+def balance_law(answer: Callable, P: int) -> str:
     seen = []
     for experts, skew, seed in ((8, 1.0, 0), (8, 0.4, 1)):
         where = f"skew {skew}"
-        ratios = record_team(_balanced, 4, answer, experts, skew, seed, where)[0]
+        ratios = record_team(_balanced, P, answer, experts, skew, seed, where)[0]
         early, late = (sum(part) / len(part) for part in (ratios[30:50], ratios[-50:]))
         if early > SOON:
             raise NotYet(
@@ -274,16 +231,14 @@ def balance(answer: Any) -> str:
                 f"{late:.3f} times the mean load: it trembles; below {CALM} is asked for"
             )
         seen.append(f"{late:.2f}")
-    return f"the busiest expert ends at {' and '.join(seen)} times the mean, on all ranks alike"
+    return " and ".join(seen)
 
 
 def _balanced(comm: Any, answer: Any, experts: int, skew: float, seed: int, where: str) -> list:
     """Busiest over mean, step by step: skewed routers whose tokens differ from rank to rank."""
-    import torch
-
     tokens, k = 512, 2
     liked = skew * torch.linspace(1.5, -1.5, experts, dtype=torch.float64)
-    liked = liked + 0.5 * random((experts,), seed=100 * seed + comm.rank)
+    liked = liked + 0.5 * normal(experts, seed=1000 + 100 * seed + comm.rank)
     drawn = torch.Generator().manual_seed(1 + 10 * seed + comm.rank)
     bias, ratios = torch.zeros(experts, dtype=torch.float64), []
     for step in range(STEPS):
@@ -295,7 +250,8 @@ def _balanced(comm: Any, answer: Any, experts: int, skew: float, seed: int, wher
         ratios.append(float(total.max() / total.mean()))
         before = len(comm.calls)
         with own_work():
-            bias = tensor(answer(comm, bias.clone(), counts.clone(), step), comm.rank).double()
+            made = answer(comm, bias.clone(), counts.clone(), step)
+        bias = as_tensor(made, f"rank {comm.rank}").double()
         if tuple(bias.shape) != (experts,) or not bool(bias.isfinite().all()):
             raise NotYet(f"{where}: a bias is one finite number for each expert, got {bias}"[:200])
         numbers = sum(made.numbers for made in comm.calls[before:])
