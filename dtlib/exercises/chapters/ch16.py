@@ -12,7 +12,7 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import Limit, items, real, whole
 from dtlib.exercises.judges.recomputed import Stage, stage_law
-from dtlib.exercises.pipelines import legal
+from dtlib.exercises.judges.schedules import legal
 from dtlib.exercises.verdict import NotYet
 from dtlib.parallelism.pipeline import Action, PipelineSchedule, gpipe, simulate
 

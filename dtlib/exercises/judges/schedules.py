@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtlib import collectives
 from dtlib.exercises.verdict import NotYet
+from dtlib.parallelism.pipeline import PipelineError, PipelineSchedule, check_schedule
 
 if TYPE_CHECKING:
     from dtlib.collectives import Schedule
@@ -44,3 +45,24 @@ def must_pass(checker: Callable, schedule: Schedule, where: str = "") -> None:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         place = f"{where}: " if where else ""
         raise NotYet(f"{place}{headline}{first}{more}") from None
+
+
+def legal(schedule: Any, ranks: int, batches: int, stages: int) -> PipelineSchedule:
+    """``schedule``, if it is a legal pipeline of that size, else `NotYet` with what is wrong.
+
+    >>> legal(PipelineSchedule(["0F0"], m=1), ranks=1, batches=1, stages=1)
+    Traceback (most recent call last):
+    dtlib.exercises.verdict.NotYet: ... does not do all the work once: nobody does 0B0
+    """
+    if not isinstance(schedule, PipelineSchedule):
+        raise NotYet(f"return a PipelineSchedule, got {type(schedule).__name__}")
+    size = {"ranks": schedule.p, "micro-batches": schedule.m, "stages": schedule.stages}
+    for (name, count), wanted in zip(size.items(), (ranks, batches, stages), strict=True):
+        if count != wanted:
+            raise NotYet(f"the schedule has {count} {name}, asked are {wanted}")
+    try:
+        check_schedule(schedule)
+    except PipelineError as error:
+        headline = str(error).splitlines()[0]
+        raise NotYet(f"{headline}: {error.problems[0]}"[:240]) from None
+    return schedule
