@@ -10,8 +10,8 @@ from dtlib.lazy import face
 
 if TYPE_CHECKING:
     from dtlib.exercises.engine import check
-    from dtlib.exercises.practice_job import PracticeJob
-    from dtlib.exercises.practice_link import PracticeLink
+    from dtlib.exercises.practice.job import PracticeJob
+    from dtlib.exercises.practice.link import PracticeLink
     from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
     from dtlib.exercises.worlds.messages import Comm, record
     from dtlib.exercises.worlds.trace import Message, Trace

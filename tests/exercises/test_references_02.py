@@ -4,7 +4,7 @@ import pytest
 
 from dtlib.exercises import PracticeJob
 from dtlib.exercises.chapters.ch02 import _JOBS, _clusters, _largest_cluster, _lost
-from dtlib.exercises.practice_job import RunsSpent
+from dtlib.exercises.practice.job import RunsSpent
 
 
 def waits(P, batch, nics, width, peak, beta):

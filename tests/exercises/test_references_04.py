@@ -3,7 +3,7 @@
 import pytest
 
 from dtlib.exercises import PracticeLink, check
-from dtlib.exercises.practice_link import BudgetSpent
+from dtlib.exercises.practice.link import BudgetSpent
 
 GB, KB = 10**9, 10**3
 

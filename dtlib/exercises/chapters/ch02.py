@@ -12,7 +12,7 @@ from dtlib.exercises.declarations.functions import Formula, Function, same_numbe
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import Limit, call, function, items, number, whole
-from dtlib.exercises.practice_job import PracticeJob, RunsSpent
+from dtlib.exercises.practice.job import PracticeJob, RunsSpent
 from dtlib.exercises.verdict import NotYet
 
 # fmt: off

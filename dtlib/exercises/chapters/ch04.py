@@ -14,7 +14,7 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import Limit, call, function, items, real, whole
 from dtlib.exercises.judges import costs
-from dtlib.exercises.practice_link import BudgetSpent, PracticeLink
+from dtlib.exercises.practice.link import BudgetSpent, PracticeLink
 from dtlib.exercises.verdict import NotYet
 
 # fmt: off
