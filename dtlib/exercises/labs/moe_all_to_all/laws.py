@@ -13,8 +13,8 @@ from dtlib.exercises.labs.moe_all_to_all.batches import (
     parts,
     same_bytes,
 )
+from dtlib.exercises.labs.moe_all_to_all.own_work import own_work
 from dtlib.exercises.later import torch
-from dtlib.exercises.own_work import own_work
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.team import record_team
 
