@@ -224,4 +224,7 @@ def _agree(values: Sequence[float], expected: Sequence[float], tolerance: float)
 
 
 def _brief(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    line = " ".join(repr(value).split())
+    return line if len(line) < 50 else f"{line[:40]} ..."

@@ -96,6 +96,13 @@ def test_what_the_readers_function_raises_is_told_with_its_inputs():
         call({}.__getitem__, 1, passing=(KeyError,))
 
 
+def test_large_inputs_are_told_in_one_short_line():
+    with pytest.raises(NotYet, match=r"^\(array\(.*\.\.\., 3\) raises ZeroDivisionError") as caught:
+        call(lambda x, n: n / 0, np.eye(9), 3)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 120
+
+
 NAMES = ("n", "P", "alpha", "beta")
 CASES = [
     dict(zip(NAMES, case, strict=True)) for case in ((1e6, 8, 1e-5, 1e9), (5e7, 4, 1e-6, 1e10))
