@@ -38,8 +38,11 @@ for kind in (Bet, Stepper):
 """
     + MARKED
 )
-# A bet's line, and a grip in a figure.
-CONTROLS = {"slider": "Your bet, ms", "grip": "Rounds done"}
+# A bet's line, and a mark of a figure: what it is and says, the key that changes it, and what then.
+CONTROLS = {
+    "slider": ("slider", "Your bet, ms", "ArrowDown", "aria-valuetext"),
+    "mark": ("button", "follow rank 0", "Enter", "aria-pressed"),
+}
 CELLS = "window.jupyterapp.shell.currentWidget.content.model.cells.length"
 
 
@@ -113,21 +116,21 @@ def notebook(browser, lab):
 
 def control(tab, name: str):
     """A control of the widgets, with the focus on it, after a click into the notebook."""
-    found = tab.get_by_role("slider", name=CONTROLS[name])
+    role, words, *_ = CONTROLS[name]
+    found = tab.get_by_role(role, name=words)
     found.evaluate("node => node.scrollIntoView({ block: 'center' })")
     tab.locator(".dt-title", has_text="Round by round").click()
     found.focus()
     return found
 
 
-def changed(tab, found, press: str) -> None:
+def changed(tab, found, press: str, what: str) -> None:
     """Press a key, and wait until the control says something else."""
-    before = found.get_attribute("aria-valuetext")
+    from playwright.sync_api import expect
+
+    before = found.get_attribute(what)
     tab.keyboard.press(press)
-    tab.wait_for_function(
-        "([node, before]) => node.getAttribute('aria-valuetext') !== before",
-        arg=[found.element_handle(), before],
-    )
+    expect(found).not_to_have_attribute(what, before)
 
 
 @pytest.mark.parametrize("name", CONTROLS)
@@ -135,11 +138,12 @@ def test_keys_on_a_control_move_it_and_delete_insert_and_leave_no_cell(notebook,
     tab = notebook("marked")
     cells = tab.evaluate(CELLS)
     found = control(tab, name)
-    changed(tab, found, "ArrowDown")
+    *_, press, what = CONTROLS[name]
+    changed(tab, found, press, what)
     for key in "ddba":
         tab.keyboard.press(key)
     # Keys are heeded in their order: when this one has had its effect, so have those before.
-    changed(tab, found, "ArrowDown")
+    changed(tab, found, press, what)
     assert found.evaluate("node => node === document.activeElement")
     assert tab.evaluate(CELLS) == cells
 

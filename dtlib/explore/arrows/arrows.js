@@ -112,7 +112,8 @@ function bendOf([x1, y1], [x2, y2]) {
   const turn = Math.atan2(by - cy, bx - cx);
   const wing = (lean) => point(bx - 9 * Math.cos(turn + lean), by - 9 * Math.sin(turn + lean));
   const head = `M${wing(0.45)}L${point(bx, by)}L${wing(-0.45)}`;
-  return { d: `M${point(ax, ay)}Q${point(cx, cy)} ${point(bx, by)}${head}`, x: along(x1, cx, x2), y: along(y1, cy, y2) + 4 };
+  const d = `M${point(ax, ay)}Q${point(cx, cy)} ${point(bx, by)}${head}`;
+  return { d, x: along(x1, cx, x2), y: along(y1, cy, y2) + 4 };
 }
 
 // What every rank holds: `a` is what rank 0 held, `ab` a sum.
