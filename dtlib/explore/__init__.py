@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from dtlib.explore.explorer.explorer import Explorer
     from dtlib.explore.worksheet import Worksheet
     from dtlib.explore.sketch import Sketch
-    from dtlib.explore.walls import Walls
+    from dtlib.explore.walls.walls import Walls
     from dtlib.explore.headroom.headroom import Headroom
     from dtlib.explore.prefetcher.prefetcher import Prefetcher
     from dtlib.explore.one_ratio import OneRatio
-    from dtlib.explore.hand_fit import HandFit
+    from dtlib.explore.hand_fit.hand_fit import HandFit
     from dtlib.explore.placing import PlacementBoard
     from dtlib.explore.stepper.stepper import Stepper
     from dtlib.explore.arrows.arrows import Arrows

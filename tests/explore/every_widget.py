@@ -17,6 +17,7 @@ from dtlib.explore import (
     Cuts,
     Explorer,
     Fastest,
+    HandFit,
     Headroom,
     OffloadLab,
     PipelineLab,
@@ -27,11 +28,12 @@ from dtlib.explore import (
     SeatPlan,
     Stepper,
     Task,
+    Walls,
     ZeroStages,
     between,
 )
-from dtlib.formulas.units import GB, KB, us
-from dtlib.foundations import catalog, link_headroom, memory_headroom, port_headroom
+from dtlib.formulas.units import GB, KB, day, us
+from dtlib.foundations import catalog, formula, link_headroom, memory_headroom, port_headroom
 from dtlib.parallelism.pipeline import gpipe, one_f_one_b
 
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
@@ -123,6 +125,29 @@ EVERY[Headroom] = {
 }  # fmt: skip
 
 
+@formula(symbol="T", unit="s", conditions="two ranks")
+def two_rank_time(n, launch, beta):
+    return launch + n / beta
+
+
+EVERY[HandFit] = {
+    "formula": two_rank_time, "x": {"n": between(1 * KB, 1 * GB, start=1 * KB)},
+    "points": [(n, 10 * us + n / (200 * GB)) for n in (1e3, 1e5, 1e7, 1e9)],
+    "sliders": {"launch": between(1 * us, 100 * us, start=2 * us),
+                "beta": between(10 * GB, 1000 * GB, start=100 * GB)},
+    "below": 0.05, "found": "Both.", "source": "Points: nobody.",
+    "solution": {"launch": 1e-5, "beta": 200 * GB},
+}  # fmt: skip
+EVERY[Walls] = {
+    "params": between(1e8, 1e13, start=5e9), "tokens": between(1e9, 1e14, start=1e11),
+    "P": between(1, 65536, start=1), "mfu": between(0.1, 0.6, start=0.4, step=0.05),
+    "gpus": {"H100": catalog["h100-sxm"], "A100": catalog["a100-sxm"]},
+    "deadline": 90 * day, "tokens_per_param": 20, "batch_tokens": 4e6, "beta": 50 * GB,
+    "models": {"GPT-3": (175e9, 300e9), "Llama 3.1 405B": (405.9e9, 15.6e12)},
+    "task": Task("Hold more.", "P >= 1024 and time < deadline", {"P": 1024}, "In time."),
+}  # fmt: skip
+
+
 def made(kind, **options):
     """The widget of a kind that the tests look at."""
     return kind(**{"title": f"A {name(kind)} to look at"} | EVERY[kind] | options)
@@ -134,4 +159,5 @@ def name(kind) -> str:
 
 def solution(kind) -> dict:
     """The values of controls that do its task."""
-    return dict(EVERY[kind]["task"].solution)
+    given = EVERY[kind]
+    return dict(given["solution"] if kind is HandFit else given["task"].solution)

@@ -1,14 +1,4 @@
-// What only the widgets beside the kit use: formulas with numbers in them, flags, axes.
-
-// A pill with text, kept inside the plot.
-function flag(text, x, top, box) {
-  const half = text.length * 3.8 + 10;
-  const middle = clamp(x, box.left + half - 10, box.right - half + 10);
-  return [
-    s("rect", { class: "dt-flag", x: middle - half, y: top, width: 2 * half, height: 22, rx: 11 }),
-    s("text", { class: "dt-flag-text", x: middle, y: top + 15.5, "text-anchor": "middle" }, text),
-  ];
-}
+// What only the widgets beside the kit use: axes.
 
 // The axes of a plot: grid lines with values beside them, ticks with values `drop` below, titles.
 function plotAxes(box, across, up, { x, y, below, beside, title, drop }) {

@@ -1,17 +1,14 @@
 """Variables and formulas of a widget: what moves, what is fixed, how each is written."""
 
-import html
 import inspect
 import re
 from collections.abc import Mapping
 
 from dtlib.explore.controls import Task, control
-from dtlib.explore.kit.source import as_sentence
 from dtlib.explore.kit.widget import Widget
 from dtlib.explore.mathml import mathml, plain
 from dtlib.formulas.formula import Formula
 from dtlib.formulas.notation import NOTATION
-from dtlib.formulas.units import format_quantity
 
 MOST_CURVES, MOST_SLIDERS = 4, 4
 
@@ -23,11 +20,12 @@ class OfFormulas(Widget):
     """
 
     def __init__(self, formulas: Mapping[str, Formula], setting: "Setting", *, title: str,
-                 task: Task | None = None, **data):  # fmt: skip
+                 task: Task | None = None, controls: list[dict] | None = None,
+                 **data):  # fmt: skip
         self._formulas, self._setting = dict(formulas), setting
         super().__init__(
             title=title,
-            controls=setting.variables(),
+            controls=controls or setting.variables(),
             task=task,
             fixed=setting.fixed_values(),
             curves=[curve(label, formula) for label, formula in formulas.items()],
@@ -160,32 +158,6 @@ def check_size(name: str, given: Mapping, most: int) -> None:
     """More than `most` of anything is more than a reader can follow."""
     if len(given) > most:
         raise ValueError(f"{name}: at most {most}; got {len(given)}")
-
-
-def task_spec(task: Task | None, setting: Setting, formulas: Mapping[str, Formula]) -> dict | None:
-    """The task for the script. Raises ValueError when it is met at the start, or never."""
-    if task is None:
-        return None
-
-    def names(**values) -> dict[str, float]:
-        results = {identifier(k): setting.evaluate(f, **values) for k, f in formulas.items()}
-        return setting.start | values | results
-
-    for name, value in task.solution.items():
-        if value not in setting.controls.get(name, control([value, value])).values:
-            raise ValueError(f"solution: {name} cannot take the value {value!r}")
-    return task.checked(names)
-
-
-def caption(spec: dict, setting: Setting) -> str:
-    """The static figure's caption: the title, and the state that is drawn."""
-    values = [
-        f"{plain(NOTATION[name].latex)} = {format_quantity(value, NOTATION[name].unit)}"
-        for name, value in setting.start.items()
-        if name != spec["x"]["name"] and name != spec.get("vertical", {}).get("name")
-    ]
-    state = f" Drawn for {', '.join(values)}." if values else ""
-    return f"\n<figcaption>{html.escape(as_sentence(spec['title']) + state)}</figcaption>"
 
 
 def identifier(label: str) -> str:
