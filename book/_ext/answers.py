@@ -17,7 +17,6 @@ def data_of(number: str) -> dict[str, dict]:
     return {
         exercise.slug: {"label": exercise.label} | asked_on_page(exercise.declaration)
         for exercise in exercises_of(number)
-        if exercise.declaration
     }
 
 

@@ -37,7 +37,7 @@ class NotYet(DtlibError, AssertionError):
 
 
 class UnknownExercise(DtlibError, LookupError):
-    """No exercise has this label, or it is one that no program can check."""
+    """No exercise has this label."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

@@ -15,7 +15,7 @@ from dtlib.exercises.judge import Limit
 from dtlib.exercises.manifest import manifest
 
 JUDGE = Path(__file__).resolve().parents[2] / "book/_static/judge.js"
-DECLARED = [e.declaration for e in manifest().exercises if e.declaration]
+DECLARED = [e.declaration for e in manifest().exercises]
 NUMBERS = [one for one in DECLARED if isinstance(one, Numbers)]
 ABOUT = About("A", "compute", 1, 5, "count")
 

@@ -1,6 +1,5 @@
-"""The manifest: complete, in the order of the pages, every exercise with a page and a test."""
+"""The manifest: complete, in the order of the pages, every exercise with a page."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -11,25 +10,11 @@ import pytest
 
 from dtlib import contents as plan
 from dtlib.exercises import UnknownExercise, check
-from dtlib.exercises.engine import find_grader
-from dtlib.exercises.manifest import Manifest, ManifestError, manifest, parse
+from dtlib.exercises.manifest import Manifest, ManifestError, exercises_of, groups, manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = manifest().exercises
 LABEL = re.compile(r"^(?P<fence>[:`]{3,})\{exercise(?:-start)?\}.*?\n:label:\s*(?P<slug>\S+)", re.M)
-
-ENTRY = """
-[[exercise]]
-label = "12.1"
-slug = "ex-a"
-title = "A"
-chapter = "12"
-kind = "compute"
-stars = 1
-minutes = 5
-skill = "count"
-test = "tests/x.py"
-"""
 
 
 def page(chapter: plan.Chapter) -> Path:
@@ -37,53 +22,39 @@ def page(chapter: plan.Chapter) -> Path:
     return ROOT / f"{chapter.page}.md"
 
 
-def test_a_complete_entry_is_read():
-    (exercise,) = parse(ENTRY).exercises
-    assert (exercise.group, exercise.number, exercise.check) == ("12", 1, True)
-    assert exercise.module == "dtlib.exercises.chapter_12"
-    assert replace(exercise, label="all-reduce.1", lab="all-reduce").module.endswith(
-        "lab_all_reduce"
-    )
-
-
 BROKEN = {
-    'kind = "compute"': ('kind = "essay"', "kind must be one of"),
-    "stars = 1": ("stars = 4", "stars must be 1, 2 or 3"),
-    "minutes = 5": ("minutes = 0", "minutes must be a positive"),
-    'slug = "ex-a"': ('slug = "a"', "slug must start with"),
-    'label = "12.1"': ('label = "11.1"', "the label must be '12'"),
-    'skill = "count"': ('skill = " "', "skill must not be empty"),
-    'title = "A"': ('headline = "A"', "missing title"),
-    'test = "tests/x.py"': ('test = "tests/x.py"\npoints = 3', "unknown points"),
+    "kind must be one of": {"kind": "essay"},
+    "stars must be 1, 2 or 3": {"stars": 4},
+    "minutes must be a positive": {"minutes": 0},
+    "slug must start with": {"slug": "a"},
+    "skill must not be empty": {"skill": " "},
 }
 
 
-@pytest.mark.parametrize("line", BROKEN)
-def test_every_defect_of_an_entry_is_named(line):
-    other, says = BROKEN[line]
-    with pytest.raises(ManifestError, match=says):
-        parse(ENTRY.replace(line, other))
+@pytest.mark.parametrize("says", BROKEN)
+def test_every_defect_of_an_exercise_is_named(says):
+    with pytest.raises(ManifestError, match=rf"exercise 1\.1: .*{says}"):
+        replace(EXERCISES[0], **BROKEN[says])
 
 
-def test_twins_and_gaps_are_refused():
-    with pytest.raises(ManifestError, match=r"two exercises have the label '12\.1'"):
-        parse(ENTRY + ENTRY)
-    with pytest.raises(ManifestError, match="must count 1, 2, 3"):
-        parse(ENTRY.replace("12.1", "12.2"))
+def test_twins_are_refused():
+    with pytest.raises(ManifestError, match="two exercises have the slug"):
+        Manifest(EXERCISES[:1] * 2)
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
-def test_every_exercise_has_a_grader_and_a_test_with_a_solution_and_wrong_answers(exercise):
-    if exercise.check:
-        assert callable(find_grader(exercise))
-    if exercise.declaration:
-        return
-    file = ROOT / exercise.test
-    assert file.exists()
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert exercise.slug in module.CASES
+def test_chapters_and_labs_count_in_the_order_of_their_modules():
+    assert list(groups()) == list(dict.fromkeys(e.group for e in EXERCISES))
+    assert [e.label for e in exercises_of("17")] == [f"17.{n}" for n in range(1, 12)]
+    (first, *_), lab = exercises_of("all-reduce"), manifest().of("all-reduce")
+    assert (first.label, first.chapter, first.lab) == ("all-reduce.1", "12", "all-reduce")
+    assert lab == exercises_of("all-reduce")
+    assert exercises_of("no-lab") == ()
+
+
+def test_every_lab_of_the_plan_is_declared():
+    labs = {path.rpartition("/")[2] for chapter in plan.chapters() for path in chapter.labs}
+    assert labs == {path.parent.name for path in ROOT.glob("labs/*/*/README.md")}
+    assert labs == {exercise.lab for exercise in EXERCISES} - {""}
 
 
 WRITTEN = [chapter for chapter in plan.chapters() if chapter.is_written()]
@@ -92,7 +63,7 @@ WRITTEN = [chapter for chapter in plan.chapters() if chapter.is_written()]
 @pytest.mark.parametrize("chapter", WRITTEN, ids=lambda c: c.number)
 def test_the_page_prints_the_exercises_in_the_order_of_the_manifest(chapter):
     printed = [match["slug"] for match in LABEL.finditer(page(chapter).read_text())]
-    assert printed == [exercise.slug for exercise in manifest().of(chapter.number)]
+    assert printed == [exercise.slug for exercise in exercises_of(chapter.number)]
 
 
 def untraced(listed: Manifest) -> list[str]:
@@ -124,22 +95,12 @@ def test_an_unknown_label_lists_the_labels_that_exist():
         check("99.1", 1)
 
 
-def test_an_exercise_in_words_says_that_no_program_can_judge_it(monkeypatch):
-    import dtlib.exercises.engine as engine
-
-    words = replace(EXERCISES[0], kind="derive", check=False)
-    monkeypatch.setattr(engine, "exercises_of", lambda group: (words,))
-    with pytest.raises(UnknownExercise, match="asks for words"):
-        check(words.label, "an essay")
-
-
 def test_the_exercises_import_without_torch():
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from dtlib.exercises import check, record, manifest\n"
+        "from dtlib.exercises import check, record\n"
         "from dtlib.exercises.manifest import manifest\n"
-        "from dtlib.exercises.engine import find_grader\n"
-        "[find_grader(e) for e in manifest().exercises if not e.lab]\n"
+        "manifest()\n"
         "print(check('12.4', 4000))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

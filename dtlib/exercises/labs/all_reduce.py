@@ -14,7 +14,6 @@ from dtlib.exercises.worlds.stripes import Stripes
 from dtlib.exercises.worlds.trace import Trace
 
 # fmt: off
-CHAPTER = "12"
 _SIZES = (2, 3, 4, 7, 1)
 _RANKS = "on 1, 2, 3, 4 and 7 ranks"
 _CHUNKS = "count the chunks a rank sends, phase by phase"

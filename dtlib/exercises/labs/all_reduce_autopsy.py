@@ -12,8 +12,6 @@ from dtlib.exercises.judge import items, number, real, whole
 from dtlib.exercises.practice.run import Logs, Machine, Record, Sleeper, draw_machine, practice_logs
 from dtlib.exercises.verdict import NotYet
 
-CHAPTER = "13"
-
 # fmt: off
 _SEEDS = (101, 102, 104, 105, 107, 108)
 _GAIN_SEEDS = (103, 122, 125, 138)

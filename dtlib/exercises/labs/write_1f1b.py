@@ -14,8 +14,6 @@ from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.parallelism.pipeline import PipelineSchedule, simulate
 
-CHAPTER = "16"
-
 # fmt: off
 _IDLE = Asked("idle", 3 / 11, slips={
     3 / 8: "that is on top of the work; asked is the share of the whole step",

@@ -24,7 +24,6 @@ from dtlib.exercises.labs.break_the_schedule.laws import (
 )
 
 # fmt: off
-CHAPTER = "12"
 
 read = Made(
     "ex-break-read",

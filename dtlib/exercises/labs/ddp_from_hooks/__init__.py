@@ -17,7 +17,6 @@ from dtlib.exercises.labs.ddp_from_hooks.laws import (
 from dtlib.foundations import TransformerSpec
 
 # fmt: off
-CHAPTER = "14"
 SPEC = TransformerSpec("lab", layers=2, hidden=64, heads=4, vocab=256, norm="rms", bias=False)
 _BYTES = 4 * SPEC.params()
 _CALLS = 3 + 8 * SPEC.layers

@@ -34,8 +34,6 @@ from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.layout import AWAY, Layout
 
-CHAPTER = "22"
-
 # fmt: off
 _JOB = seven_b()
 _PSI, _SENT = _JOB.params, 2 * _JOB.params * 7 / 8

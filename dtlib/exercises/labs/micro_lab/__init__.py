@@ -26,8 +26,6 @@ from dtlib.exercises.verdict import NotYet
 from dtlib.micro_lab.step_log import of_step
 from dtlib.parallelism.data.overlap import overlapped_steps
 
-CHAPTER = "20"
-
 # fmt: off
 _BASE = 66_955_010
 _PHASES = "count the phases: gather, gather, scatter, each sends (P - 1)/P of the model"

@@ -23,7 +23,6 @@ from dtlib.exercises.labs.moe_all_to_all.layer_laws import (
 from dtlib.exercises.verdict import NotYet
 
 # fmt: off
-CHAPTER = "18"
 _SENT = 4 * 2048 * 2 * (4096 * 2) * 3 / 4
 
 predict = Numbers(

@@ -16,7 +16,6 @@ from dtlib.exercises.labs.ring_attention.laws import (
 from dtlib.exercises.later import torch
 
 # fmt: off
-CHAPTER = "17"
 _SHARE = 65_536 // 4 * 4096 * 2
 _MEAN = "that is the mean over the ranks: in which steps does nobody have a whole block?"
 

@@ -29,7 +29,6 @@ from dtlib.exercises.labs.tensor_parallel_block.programs import (
 )
 
 # fmt: off
-CHAPTER = "15"
 _MESSAGE = 2048 * 4096 * 2
 _SENT = 4 * 1.5 * _MESSAGE
 _SUMS = {1: "attention and feed-forward both end in a sum", 4: "that is both passes together",

@@ -19,7 +19,6 @@ from dtlib.exercises.labs.zero_by_hand.laws import (
 from dtlib.exercises.verdict import NotYet
 from dtlib.foundations import TransformerSpec
 
-CHAPTER = "20"
 SIZES = (2, 3, 4)
 SPEC = TransformerSpec("lab", layers=2, hidden=64, heads=4, vocab=256, norm="rms", bias=False)
 _N, _P = SPEC.params(), 4
