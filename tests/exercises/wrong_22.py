@@ -1,5 +1,9 @@
 """Wrong answers of chapter 22 that no slip derives: (exercise, answer, what it must be told)."""
 
+import numpy as np
+
+from dtlib.exercises.chapters import ch22
+
 
 def swap_with(use_of=lambda x: x, back_of=lambda x: x):
     def swap(store, x, use):
@@ -52,6 +56,11 @@ def stream(store, keys, work, lookahead, first=None, eager=False):
         coming.update((later, store.get(later)) for later in keys[i + lookahead + 1 :][:1])
 
 
+def flushed(store, keys, work, lookahead):
+    ch22.the_loop.solution()(store, keys, work, lookahead, ends=False)
+    store.flush()
+
+
 SWAP, LEAST, LEAVES, LOOP = "ex-two-waits", "ex-least-lookahead", "ex-farthest-use", "ex-the-loop"
 HIDDEN, PLAN = "ex-what-is-left-to-hide", {"a": 8e12, "c": 428.57, "d": 3.90625, "e": 7.8125}
 
@@ -78,4 +87,10 @@ WRONG = [
     (LOOP, stream, "not on its way back"),
     (LOOP, lambda *given: stream(*given, eager=True), "before its turn"),
     (LOOP, lambda *given: stream(*given, first=1), "something else"),
+]
+
+RIGHT = [
+    ("ex-half-a-trillion", ch22.half_a_trillion.right() | {"b": np.bool_(False)}),
+    (HIDDEN, (100 / 185, 100 / 105, 100 / 101, np.int64(0))),
+    (LOOP, flushed),
 ]

@@ -11,7 +11,8 @@ from dtlib.collectives import (
     ring_all_reduce,
 )
 from dtlib.exercises.labs import break_the_schedule as lab
-from dtlib.exercises.labs.break_the_schedule.damage import patients
+from dtlib.exercises.labs.break_the_schedule.damage import patients, without
+from dtlib.exercises.labs.break_the_schedule.laws import last, rounds
 
 REPAIRED, (PAST_ONES, PAST_RANKS) = lab.repair.right(), lab.unnoticed.right()
 
@@ -36,8 +37,17 @@ def other_senders(rounds):
     rounds[3] = [Send(1, 3, 0), Send(1, 2, 0), Send(2, 1, 1), Send(2, 0, 1)]
 
 
+def other_source(rounds):
+    rounds[0][rounds[0].index(Send(0, 1, 3, True))] = Send(3, 1, 3, True)
+
+
 def twice_past_ones(rounds):
     rounds[0][rounds[0].index(Send(1, 2, 0, True))] = Send(3, 2, 0, True)
+
+
+def last_that_fits(schedule, held):
+    fits = [x for x in rounds(schedule) if (last(without(schedule, *x)) == held).all()]
+    return fits[-1]
 
 
 def round_of_a_sufferer(schedule, held):
@@ -104,4 +114,13 @@ WRONG = [
     (LATE, late_by_waiting, "right, but in .* rounds; fewer"),
     (LATE, lambda P, q: ring_all_gather(P), "rank 0 is not there yet"),
     (LATE, lambda P, q: lab.late.reference(P + 1, q), "the schedule is for 3 ranks"),
+]
+
+RIGHT = [
+    (READ, (1, (2, 3, 0, True))),
+    (SUMS, lab._digits(5)),
+    (SUMS, lab._digits(8)),
+    (BLAME, last_that_fits),
+    (REPAIR, repaired("redundant", lambda r: r[3].remove(Send(2, 3, 0)))),
+    (PAST, (edited(ring_all_reduce(4), other_source), PAST_RANKS)),
 ]
