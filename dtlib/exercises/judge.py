@@ -2,9 +2,7 @@
 
 import inspect
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -147,80 +145,6 @@ def call(answer: Callable, *args: Any, passing: tuple[type[Exception], ...] = ()
     if result is None or result is Ellipsis:
         raise NotYet("the function returns nothing yet")
     return result
-
-
-@contextmanager
-def unaided(*library: Callable | str, write: str) -> Iterator[None]:
-    """Refuse an answer that calls, under any name, what the library has of the thing asked for.
-
-    Arguments: ``library``, functions, or names of modules, whose every function is meant;
-    ``write``, what the reader should write instead.
-
-    >>> with unaided(number, write="the lines"):
-    ...     number(35.2, 35.0, "T", "ms")
-    Traceback (most recent call last):
-    ...
-    dtlib.exercises.verdict.NotYet: that is the library's own number: write the lines yourself
-    """
-    codes = {f.__code__: f.__name__ for f in library if not isinstance(f, str)}
-    called, before = [], sys.getprofile()
-
-    def watch(frame, event, argument):
-        if event == "call":
-            if frame.f_code in codes:
-                called.append(codes[frame.f_code])
-            elif frame.f_globals.get("__name__") in library:
-                called.append(frame.f_code.co_name)
-
-    sys.setprofile(watch)
-    try:
-        yield
-    finally:
-        sys.setprofile(before)
-    if called:
-        raise NotYet(f"that is the library's own {called[0]}: write {write} yourself")
-
-
-def formula(
-    answer: Any,
-    reference: Callable,
-    signature: str,
-    cases: Sequence[Mapping[str, float]],
-    *,
-    limits: Sequence[Limit] = (),
-    wrong: Sequence[tuple[Callable, str]] = (),
-    tolerance: float = 1e-9,
-) -> None:
-    """Pass a function that equals ``reference`` on every case.
-
-    A function that does not is compared with the known ``wrong`` ones, then in the ``limits`` that
-    isolate one term each: the hint of the first limit in which it fails says which term is off.
-    """
-    function(answer, signature)
-    inputs = [tuple(case.values()) for case in cases]
-    values = [real(call(answer, *case), "the returned value") for case in inputs]
-    if _agree(values, [reference(*case) for case in inputs], tolerance):
-        return
-    for other, hint in wrong:
-        if _agree(values, [other(*case) for case in inputs], tolerance):
-            raise NotYet(hint)
-    for limit in limits:
-        for case in cases:
-            corner = tuple({**case, **limit.inputs}.values())
-            value = real(call(answer, *corner), "the returned value")
-            if not _agree([value], [reference(*corner)], tolerance):
-                raise NotYet(f"wrong already when {limit.name}: {limit.hint}")
-    for case, value in zip(inputs, values, strict=True):
-        if not _agree([value], [reference(*case)], tolerance):
-            shown = ", ".join(f"{k}={_brief(v)}" for k, v in zip(cases[0], case, strict=True))
-            raise NotYet(f"with {shown} the result {_kind_of_wrong(value / reference(*case))}")
-
-
-def _agree(values: Sequence[float], expected: Sequence[float], tolerance: float) -> bool:
-    return all(
-        math.isclose(v, e, rel_tol=tolerance, abs_tol=1e-300)
-        for v, e in zip(values, expected, strict=True)
-    )
 
 
 def _brief(value: Any) -> str:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtlib.exercises import NotYet, check
-from dtlib.exercises.judge import Limit, call, formula, function, items, number, real, whole
+from dtlib.exercises.judge import call, function, items, number, real, whole
 
 
 @pytest.mark.parametrize("answer", [35, 35.2, Fraction(35), np.float32(35), np.array(35.0)])
@@ -101,41 +101,6 @@ def test_large_inputs_are_told_in_one_short_line():
         call(lambda x, n: n / 0, np.eye(9), 3)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 120
-
-
-NAMES = ("n", "P", "alpha", "beta")
-CASES = [
-    dict(zip(NAMES, case, strict=True)) for case in ((1e6, 8, 1e-5, 1e9), (5e7, 4, 1e-6, 1e10))
-]
-LIMITS = [
-    Limit("alpha = 0", {"alpha": 0.0}, "the bandwidth term"),
-    Limit("n = 0", {"n": 0.0}, "the latency term"),
-]
-
-
-def ring(n, P, alpha, beta):
-    return 2 * (P - 1) * alpha + 2 * (P - 1) / P * n / beta
-
-
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (lambda n, P, alpha, beta: 2 * (P - 1) * alpha + 2 * n / beta, "the bandwidth term"),
-        (lambda n, P, alpha, beta: 2 * P * alpha + 2 * (P - 1) / P * n / beta, "the latency term"),
-        (lambda n, P, alpha, beta: 2 * ring(n, P, alpha, beta), "twice the ring"),
-        (lambda n, P, alpha, beta: "fast", "must be a number"),
-    ],
-)
-def test_a_formula_learns_which_term_is_wrong(answer, says):
-    twice = [(lambda n, P, alpha, beta: 2 * ring(n, P, alpha, beta), "twice the ring")]
-    with pytest.raises(NotYet, match=says):
-        formula(answer, ring, "T(n, P, alpha, beta)", CASES, limits=LIMITS, wrong=twice)
-
-
-def test_the_right_formula_passes_and_without_limits_the_inputs_are_shown():
-    formula(ring, ring, "T(n, P, alpha, beta)", CASES, limits=LIMITS)
-    with pytest.raises(NotYet, match=r"with n=1e\+06, P=8, alpha=1e-05, .* the result is too"):
-        formula(lambda *a: 3 * ring(*a), ring, "T(n, P, alpha, beta)", CASES)
 
 
 def test_real_takes_a_tensor_of_one_element():

@@ -9,7 +9,11 @@ from dtlib.exercises.verdict import NotYet
 
 
 class About(NamedTuple):
-    """What an instructor wants to know of an exercise; ``covers`` as in the manifest."""
+    """What an instructor wants to know of an exercise.
+
+    ``covers`` names what it takes up of the sources: true/false items (A), proofs (B) and programs
+    (C) as in dtlib/contents.toml; worked examples (Ex); exercise k of source chapter N (xN.k).
+    """
 
     title: str
     kind: str
