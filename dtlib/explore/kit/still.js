@@ -31,9 +31,9 @@ function linesOf([label, ...words], width) {
 
 // The height of formulas below their names: of each on one line with its numbers, or on two.
 function equationsRoom({ curves }, touch, width) {
-  const letters = (content) => content.replace(/<[^>]*>/g, "").length;
+  const letters = (content) => content.replace(/<[^>]*>|&[^;]*;/g, "").length;
   return curves.reduce((sum, { symbol, body, parts }) => {
-    const wanted = 6.5 * (letters(symbol) + (parts.length ? 2.4 : 1) * letters(body));
+    const wanted = 11 * letters(symbol) + (parts.length ? 28 : 11) * letters(body);
     return sum + touch - 22 + (wanted < width ? 42 : 72);
   }, 0);
 }
