@@ -3,8 +3,10 @@
 import random
 from dataclasses import dataclass
 
+from dtlib.errors import DtlibError
 
-class RunsSpent(RuntimeError):
+
+class RunsSpent(DtlibError, RuntimeError):
     """Every run of the job costs an hour of the cluster, and there are no more."""
 
 

@@ -2,10 +2,12 @@
 
 import random
 
+from dtlib.errors import DtlibError
+
 RANKS = 8
 
 
-class BudgetSpent(RuntimeError):
+class BudgetSpent(DtlibError, RuntimeError):
     """The link's time is up."""
 
 
