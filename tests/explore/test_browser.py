@@ -242,11 +242,11 @@ def test_a_phone_shows_it_all_and_every_target_can_be_hit(visit):
 
 def test_without_scripts_and_in_print_there_are_figures(visit):
     with visit(java_script_enabled=False) as tab:
-        assert tab.locator(".dt-static:visible").count() == 5
+        assert tab.locator(".dt-static:visible").count() == 4
     with visit() as tab:
         assert tab.locator(".dt-static:visible").count() == 0
         tab.emulate_media(media="print")
-        assert tab.locator(".dt-static:visible").count() == 5
+        assert tab.locator(".dt-static:visible").count() == 4
         assert tab.locator(".dt-widget:visible").count() == 0
 
 
