@@ -24,6 +24,8 @@ def book_map(root: Path = ROOT) -> str:
         lines.append("")
     lesson, rest = volume()
     lines.append(f"{lesson:,} lines of Python are the lesson, {rest:,} judge and draw it")
+    if (root / "tests").exists():
+        lines += [f"{counted:,} lines are {what}" for what, counted in beside(root).items()]
     return "\n".join(lines)
 
 
@@ -35,6 +37,20 @@ def volume() -> tuple[int, int]:
         beside = file.relative_to(package).parts[0] in BESIDE
         counted[beside] += len(file.read_text(encoding="utf-8").splitlines())
     return counted[False], counted[True]
+
+
+def beside(root: Path = ROOT) -> dict[str, int]:
+    """Lines of what stands beside the lesson, each with its tests, scripts and sheets."""
+    rooms = {"the exercises": "exercises", "the widgets": "explore", "its drawings": "drawing"}
+    return {
+        f"{what}, tests included": sum(
+            len(file.read_text(encoding="utf-8").splitlines())
+            for folder in (f"dtlib/{room}", f"tests/{room}")
+            for file in (root / folder).rglob("*.*")
+            if file.suffix in (".py", ".toml", ".js", ".css")
+        )
+        for what, room in rooms.items()
+    }
 
 
 def _chapter_lines(chapter: Chapter, root: Path) -> list[str]:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from dtlib.errors import DtlibError
 from dtlib.formulas import poly
 
 # How tightly a piece of LaTeX holds together. A piece is put in parentheses where it meets
@@ -46,7 +47,7 @@ _CONSTRUCTS = {
 _ALLOWED = "a formula is made of + - * / **, comparisons in where(), poly helpers and formulas"
 
 
-class NotTypesettable(Exception):
+class NotTypesettable(DtlibError):
     """A construct that has no equation: the node and what to write instead."""
 
     def __init__(self, node: ast.AST, rule: str):

@@ -1,6 +1,6 @@
 """What follows from a declaration: right answers pass, each slip is told its own hint."""
 
-import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -28,10 +28,20 @@ NUMBER = re.compile(r"\d[\d_,]*\.?\d*(?:e[+-]?\d+)?")
 ABOUT = About("A", "compute", 1, 5, "count")
 
 
+def imported(file: Path):
+    """The module of a file that is in no package."""
+    spec = importlib.util.spec_from_file_location(f"wrong_{file.stem}", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+WRONG = [imported(file) for file in sorted(Path(__file__).with_name("wrong").rglob("*.py"))]
+
+
 def kept(which: str) -> list:
-    """The answers that no slip derives, from the files `wrong_NN.py` beside this one."""
-    names = sorted(file.stem for file in Path(__file__).parent.glob("wrong_*.py"))
-    return [row for name in names for row in getattr(importlib.import_module(name), which, [])]
+    """The answers that no slip derives, from the files of the folder `wrong`."""
+    return [row for module in WRONG for row in getattr(module, which, [])]
 
 
 def complaint(declaration, answer) -> str:
