@@ -1,12 +1,12 @@
 """What follows from a declaration: right answers pass, each slip is told its own hint."""
 
-import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from wrong_answers import kept
 
 from dtlib.contents import chapter
 from dtlib.exercises import NotYet, check
@@ -26,22 +26,6 @@ ON_PAGES = pytest.mark.parametrize(
 )
 NUMBER = re.compile(r"\d[\d_,]*\.?\d*(?:e[+-]?\d+)?")
 ABOUT = About("A", "compute", 1, 5, "count")
-
-
-def imported(file: Path):
-    """The module of a file that is in no package."""
-    spec = importlib.util.spec_from_file_location(f"wrong_{file.stem}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-WRONG = [imported(file) for file in sorted(Path(__file__).with_name("wrong").rglob("*.py"))]
-
-
-def kept(which: str) -> list:
-    """The answers that no slip derives, from the files of the folder `wrong`."""
-    return [row for module in WRONG for row in getattr(module, which, [])]
 
 
 def complaint(declaration, answer) -> str:

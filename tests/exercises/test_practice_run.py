@@ -4,15 +4,7 @@ from dataclasses import replace
 from statistics import median
 
 import pytest
-from wrong_all_reduce_autopsy import (
-    clock_offsets,
-    contention,
-    gains,
-    healthy_link,
-    slow_link,
-    split,
-    straggler,
-)
+from wrong_answers import MODULES
 
 from dtlib.collectives import ring_all_reduce_time
 from dtlib.exercises.practice.run import (
@@ -24,19 +16,22 @@ from dtlib.exercises.practice.run import (
     practice_logs,
 )
 
+autopsy = MODULES["all_reduce_autopsy"]
+
 
 @pytest.mark.parametrize("seed", range(300, 330))
 def test_every_cause_can_be_found_on_any_machine(seed):
     machine, raw = draw_machine(seed), practice_logs(seed)
-    assert clock_offsets(raw) == pytest.approx(machine.offsets, abs=machine.alpha / 2)
+    assert autopsy.clock_offsets(raw) == pytest.approx(machine.offsets, abs=machine.alpha / 2)
     logs = raw.aligned(machine.offsets)
-    alpha, beta = healthy_link(logs)
+    alpha, beta = autopsy.healthy_link(logs)
     assert alpha == pytest.approx(machine.alpha, rel=0.15)
     assert beta == pytest.approx(machine.beta, rel=0.05)
-    assert straggler(logs) == (machine.straggler, pytest.approx(machine.delay, rel=0.1))
-    assert slow_link(logs) == (machine.slow_link, pytest.approx(machine.slow_factor, rel=0.06))
-    assert contention(logs) == pytest.approx(machine.contention, abs=0.03)
-    assert gains(raw, 256 * MB) == pytest.approx(machine.gains(256 * MB), rel=0.15)
+    assert autopsy.straggler(logs) == (machine.straggler, pytest.approx(machine.delay, rel=0.1))
+    link = (machine.slow_link, pytest.approx(machine.slow_factor, rel=0.06))
+    assert autopsy.slow_link(logs) == link
+    assert autopsy.contention(logs) == pytest.approx(machine.contention, abs=0.03)
+    assert autopsy.gains(raw, 256 * MB) == pytest.approx(machine.gains(256 * MB), rel=0.15)
 
 
 def test_the_ring_of_a_machine_without_faults_is_the_formula():
@@ -56,7 +51,7 @@ def test_removing_a_cause_gains_what_the_run_without_it_shows(seed):
 
     def seconds(machine):
         calls = practice_logs(seed, machine).aligned(machine.offsets).calls("all-reduce", busy=True)
-        whole = [max(waits) + rest for waits, rest in map(split, calls)]
+        whole = [max(waits) + rest for waits, rest in map(autopsy.split, calls)]
         return median(w for w, c in zip(whole, calls, strict=True) if c[0].bytes == 256 * MB)
 
     for cause, gain in machine.gains(256 * MB).items():
@@ -75,7 +70,7 @@ def test_logs_of_ranks_find_the_one_that_sleeps():
         [Record(i, "all-reduce", r, 4, False, i + sleeps[r], i + 0.06) for i in range(5)]
         for r in range(4)
     ]
-    assert straggler(logs_of(ranks)) == (2, pytest.approx(0.05))
+    assert autopsy.straggler(logs_of(ranks)) == (2, pytest.approx(0.05))
 
 
 def test_logs_want_an_offset_for_each_rank():
