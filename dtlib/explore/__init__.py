@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dtlib.explore.walls.walls import Walls
     from dtlib.explore.headroom.headroom import Headroom
     from dtlib.explore.prefetcher.prefetcher import Prefetcher
-    from dtlib.explore.one_ratio import OneRatio
+    from dtlib.explore.one_ratio.one_ratio import OneRatio
     from dtlib.explore.hand_fit.hand_fit import HandFit
     from dtlib.explore.placing import PlacementBoard
     from dtlib.explore.stepper.stepper import Stepper

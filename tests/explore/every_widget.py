@@ -20,6 +20,7 @@ from dtlib.explore import (
     HandFit,
     Headroom,
     OffloadLab,
+    OneRatio,
     PipelineLab,
     Prefetcher,
     RevolvePlayer,
@@ -32,6 +33,7 @@ from dtlib.explore import (
     ZeroStages,
     between,
 )
+from dtlib.explore.one_ratio.one_ratio import TASK
 from dtlib.formulas.units import GB, KB, day, us
 from dtlib.foundations import catalog, formula, link_headroom, memory_headroom, port_headroom
 from dtlib.parallelism.pipeline import gpipe, one_f_one_b
@@ -146,6 +148,7 @@ EVERY[Walls] = {
     "models": {"GPT-3": (175e9, 300e9), "Llama 3.1 405B": (405.9e9, 15.6e12)},
     "task": Task("Hold more.", "P >= 1024 and time < deadline", {"P": 1024}, "In time."),
 }  # fmt: skip
+EVERY[OneRatio] = {"task": TASK}
 
 
 def made(kind, **options):

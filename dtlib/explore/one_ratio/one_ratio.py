@@ -1,14 +1,12 @@
 """OneRatio: five strategies, five lengths, and one slider that moves all of their borders."""
 
-import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from dtlib.explore.controls import Control, Task, between, slider_over
-from dtlib.explore.kit.source import as_sentence
-from dtlib.explore.widget import Widget, script
+from dtlib.explore.controls import Task, between
+from dtlib.explore.kit.controls import choice, slider
+from dtlib.explore.kit.widget import Widget
 from dtlib.formulas.units import format_quantity
 from dtlib.foundations.roofline.one_ratio import HIDING, link_bandwidths, link_ratios
-from dtlib.machines.datasheets import catalog
 from dtlib.models.published import published_models
 from dtlib.models.spec import TransformerSpec
 
@@ -40,10 +38,11 @@ TASK = Task(
 class OneRatio(Widget):
     """Where the communication of each strategy hides behind the arithmetic, and where it does not.
 
-    One slider: rho, the FLOP that a device could do while its link or port sends one byte, with
-    buttons for four ways out of a GPU, per direction. On the network a strategy has the ports of
-    its ring (`dtlib.foundations.roofline.one_ratio.HIDING`): data parallelism over whole nodes
-    eight; in the bad case, with ranks scattered over the nodes, each has one. Each of five tracks
+    One slider: rho, the FLOP that a device could do while its link or port sends one byte, and a
+    choice of four ways out of a GPU, per direction, each of which brings its ratio. On the network
+    a strategy has the ports of its ring (`dtlib.foundations.roofline.one_ratio.HIDING`): data
+    parallelism over whole nodes eight; in the bad case, with ranks scattered over the nodes, each
+    has one. Each of five tracks
     has a border at a multiple of rho and a mark at a model's own length, which the reader drags.
     Right of its border a strategy is hidden, left of it exposed. Arguments: `title`; `models`,
     names of published models, at most six, the first of which is shown; `link`, one of ``LINKS``,
@@ -58,9 +57,6 @@ class OneRatio(Widget):
     >>> [name for name, share in figure.shares().items() if share > 1]  # exposed on one port
     ['tensor', 'context']
     """
-
-    _esm = script("quantities.js", "page.js", "one_ratio.js")
-    _css = script("widget.css", "plot.css", "one_ratio.css")
 
     def __init__(
         self,
@@ -78,46 +74,34 @@ class OneRatio(Widget):
         self._specs = [published_models[name] for name in models]
         ratios, betas = link_ratios(gpu), link_bandwidths(gpu)
         lanes = {name: "ib-ndr400" if name == "scattered" else name for name in LINKS}
-        marks = {name: round(ratios[lane]) for name, lane in lanes.items()}
-        self._control = _with(between(300, 40_000, start=marks[link]), marks.values())
-        self._link, self._rho = link, marks[link]
-        ratio = slider_over(
-            "rho",
-            "FLOP that the GPU could do while its link or port sends one byte",
-            "",
-            self._control.values,
-            self._rho,
-        )
-        spec = {
-            "title": title,
-            "ends": list(ENDS),
-            "ratio": ratio | {"unit": "FLOP/B"},
-            "links": [
-                [
-                    LINKS[name],
-                    rho,
-                    format_quantity(betas[lanes[name]], "B/s", 3),
-                    list(ports_of(name).values()),
-                ]
-                for name, rho in marks.items()
+        self._ratios = {name: round(ratios[lane]) for name, lane in lanes.items()}
+        self._link, self._rho = link, self._ratios[link]
+        rates = [format_quantity(betas[lane], "B/s", 3) for lane in lanes.values()]
+        ways = [f"{words}, {rate}" for words, rate in zip(LINKS.values(), rates, strict=True)]
+        super().__init__(
+            title=title,
+            task=task,
+            controls=[
+                choice("link", f"Link of {gpu}, per direction", dict(enumerate(ways)),
+                       list(LINKS).index(link)),
+                choice("model", "Model", dict(enumerate(spec.name for spec in self._specs)), 0),
+                slider("rho", "FLOP while one byte is sent",
+                       _over(300, 40_000, self._ratios.values()), self._rho, "FLOP/B"),
+                *(slider(key, f"{key} (0: the model's)", (0, *_over(*ENDS)), 0) for key in _TRACKS),
             ],
-            "start": list(LINKS).index(link),
-            "gpu": f"{gpu}, {format_quantity(catalog[gpu].peak('bf16'), 'FLOP/s', 3)} in bf16",
-            "tracks": [
-                {"key": key, "length": words, "values": list(_grid().values)}
-                for key, (_, words) in _TRACKS.items()
-            ],
-            "models": [
+            ends=list(ENDS),
+            ratios=list(self._ratios.values()),
+            ports=[list(ports_of(name).values()) for name in LINKS],
+            tracks=[{"key": key, "words": words} for key, (_, words) in _TRACKS.items()],
+            models=[
                 {
-                    "label": model.name,
-                    "lengths": list(lengths_of(model).values()),
-                    "factors": list(factors_of(model).values()),
+                    "label": spec.name,
+                    "lengths": list(lengths_of(spec).values()),
+                    "factors": list(factors_of(spec).values()),
                 }
-                for model in self._specs
+                for spec in self._specs
             ],
-        }
-        spec["task"] = self._task(task)
-        super().__init__(spec=spec)
+        )  # fmt: skip
 
     def borders(
         self, rho: float | None = None, model: int = 0, link: str | None = None
@@ -129,50 +113,20 @@ class OneRatio(Widget):
         return {key: factor * rho / ports[key] for key, factor in factors.items()}
 
     def shares(
-        self, rho: float | None = None, model: int = 0, link: str | None = None
+        self, rho: float | None = None, model: int = 0, link: str | None = None, **own: float
     ) -> dict[str, float]:
-        """Communication over arithmetic for each strategy that the model has; hidden up to 1."""
-        lengths = lengths_of(self._specs[model])
+        """Communication over arithmetic for each strategy that the model has; hidden up to 1.
+
+        `own` gives lengths instead of the model's, by strategy; 0 leaves the model's.
+        """
+        lengths = lengths_of(self._specs[model]) | {key: n for key, n in own.items() if n}
         borders = self.borders(rho, model, link)
         return {key: borders[key] / length for key, length in lengths.items() if length}
 
-    def _task(self, task: Task | None) -> dict | None:
-        if task is None:
-            return None
-
-        def names(rho=self._rho, model=0) -> dict[str, float]:
-            hidden = sum(share <= 1 for share in self.shares(rho, model).values())
-            return {"rho": rho, "hidden": hidden, "published": 1}
-
-        if task.solution.get("rho", self._rho) not in self._control.values:
-            raise ValueError(f"solution: rho cannot take the value {task.solution['rho']!r}")
-        return task.checked(names)
-
-    def _figure(self) -> str:
-        import numpy as np
-
-        from dtlib.style import BACKWARD, FORWARD, INK, figure, inline_svg
-
-        lengths, borders = lengths_of(self._specs[0]), self.borders()
-        fig, ax = figure(height=3.4)
-        words = []
-        for row, (key, length) in enumerate(lengths.items()):
-            border = np.clip(borders[key], *ENDS)
-            ax.barh(row, ENDS[1] - border, left=border, height=0.5, color=FORWARD, alpha=0.25)
-            ax.plot([border, border], [row - 0.36, row + 0.36], "-", color=INK)
-            if not length:
-                words.append(f"{key} none")
-                continue
-            hides = length >= borders[key]
-            color, mark = (FORWARD, "o") if hides else (BACKWARD, "X")
-            ax.plot([np.clip(length, *ENDS)], [row], mark, color=color, markersize=9)
-            words.append(f"{key} {'hidden' if hides else 'exposed'}")
-        ax.set(xscale="log", xlim=ENDS, yticks=range(len(lengths)), yticklabels=list(lengths))
-        ax.set_xlabel("length of the strategy (count); shaded: long enough to hide")
-        ax.invert_yaxis()
-        state = f"{self._specs[0].name} at {self._rho:,} FLOP/B: {', '.join(words)}"
-        caption = html.escape(f"{as_sentence(self.spec['title'])} {state}.")
-        return inline_svg(fig, alt=state) + f"\n<figcaption>{caption}</figcaption>"
+    def names(self, *, rho: float, link: int, model: int, **own: float) -> dict[str, int]:
+        shares = self.shares(rho, model, list(LINKS)[link], **own)
+        hidden = sum(share <= 1 for share in shares.values())
+        return {"hidden": hidden, "published": int(not any(own.values()))}
 
 
 def lengths_of(model: TransformerSpec) -> dict[str, float | None]:
@@ -208,9 +162,5 @@ def ports_of(link: str) -> dict[str, int]:
     return {key: HIDING[line].members if network else 1 for key, (line, _) in _TRACKS.items()}
 
 
-def _grid() -> Control:
-    return between(*ENDS, start=ENDS[0])
-
-
-def _with(control: Control, more) -> Control:
-    return Control(tuple(sorted({*control.values, *more})), control.start, control.scale)
+def _over(low: int, high: int, more: Iterable[float] = ()) -> tuple[float, ...]:
+    return tuple(sorted({*between(low, high, start=low).values, *more}))
