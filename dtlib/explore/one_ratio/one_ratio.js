@@ -34,8 +34,7 @@ function view(spec, state) {
     said:
       `${published ? spec.models[state.model].label : "Lengths of your own"} at ` +
       `${formatQuantity(state.rho, "FLOP/B", 3)}: hidden are ${list("hidden")}; ` +
-      `exposed are ${list("exposed")}. ` +
-      "Beside each stands its communication over its arithmetic.",
+      `exposed are ${list("exposed")}.`,
   };
 }
 
