@@ -73,4 +73,4 @@ def _sentence(docstring: str | None) -> str:
 
 @cache
 def _tree(module: str) -> ast.Module:
-    return ast.parse(find_spec(module).loader.get_source(module))
+    return ast.parse(Path(find_spec(module).origin).read_text(encoding="utf-8"))
