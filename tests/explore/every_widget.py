@@ -128,12 +128,12 @@ EVERY[Headroom] = {
 
 
 @formula(symbol="T", unit="s", conditions="two ranks")
-def two_rank_time(n, launch, beta):
+def launched_time(n, launch, beta):
     return launch + n / beta
 
 
 EVERY[HandFit] = {
-    "formula": two_rank_time, "x": {"n": between(1 * KB, 1 * GB, start=1 * KB)},
+    "formula": launched_time, "x": {"n": between(1 * KB, 1 * GB, start=1 * KB)},
     "points": [(n, 10 * us + n / (200 * GB)) for n in (1e3, 1e5, 1e7, 1e9)],
     "sliders": {"launch": between(1 * us, 100 * us, start=2 * us),
                 "beta": between(10 * GB, 1000 * GB, start=100 * GB)},

@@ -149,7 +149,8 @@ def test_a_killed_process_without_ranks_leaves_what_the_ranks_would_have_removed
     """The twin of the test above: it is the ranks that clear up, and the folders that are seen."""
     script = "import os; from dtlib.runtime import close_pools, launch; launch(1); close_pools()"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", f"{script}; os._exit(0)"], env=environment, timeout=600)
+    command = [sys.executable, "-c", f"{script}; os._exit(0)"]
+    subprocess.run(command, env=environment, timeout=600, check=True)
     assert [folder.name[:5] for folder in folders_in(tmp_path)] == ["pymp-"]
 
 
