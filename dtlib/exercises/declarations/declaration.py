@@ -39,6 +39,11 @@ def no_library(answer: Any) -> None:
         raise NotYet(f"that is the library's own {name}: write your own")
 
 
+def not_implemented(*args: Any) -> None:
+    """What a cell holds before the reader has written a function."""
+    raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Declaration(ABC):
     """An exercise: called with an answer it returns what it verified, or raises `NotYet`.

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
-from dtlib.exercises.declarations.declaration import Declaration
+from dtlib.exercises.declarations.declaration import Declaration, not_implemented
 from dtlib.exercises.judge import Limit, call, function, number
 from dtlib.exercises.verdict import NotYet
 from dtlib.formulas.require import is_number
@@ -66,7 +66,7 @@ class Function(Declaration):
             yield other, says
 
     def stubs(self) -> list:
-        return [*super().stubs(), _not_implemented]
+        return [*super().stubs(), not_implemented]
 
     def _wrong(self) -> Iterator[tuple[str, Callable]]:
         keywords = {hint: slip for hint, slip in self.slips.items() if isinstance(slip, dict)}
@@ -123,7 +123,3 @@ class Formula(Function):
 
         names = self._names()
         return self._alike(cornered(answer), cornered(self.reference))
-
-
-def _not_implemented(*args):
-    raise NotImplementedError

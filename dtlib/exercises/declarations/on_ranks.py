@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dtlib.exercises.declarations.declaration import Declaration, no_library
+from dtlib.exercises.declarations.declaration import Declaration, no_library, not_implemented
 from dtlib.exercises.judge import function, items
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.world import TransportError
@@ -67,7 +67,7 @@ class OnRanks(Declaration):
             yield partial(self.reference, **slip) if isinstance(slip, dict) else slip, says
 
     def stubs(self) -> list:
-        return [*super().stubs(), _not_implemented]
+        return [*super().stubs(), not_implemented]
 
     def _check(self, answer: Any) -> None:
         if isinstance(self.signature, str):
@@ -77,7 +77,3 @@ class OnRanks(Declaration):
         given = items(answer, f"({names})", len(self.signature))
         for program, signature in zip(given, self.signature, strict=True):
             function(program, signature)
-
-
-def _not_implemented(*args: Any) -> None:
-    raise NotImplementedError
