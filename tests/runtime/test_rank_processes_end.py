@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 import pytest
@@ -135,23 +137,30 @@ def test_the_files_of_a_killed_notebook_go_too(story):
     assert [path for path in line.split()[1:] if os.path.exists(path)] == []
 
 
+@pytest.fixture
+def short_folder():
+    """Short enough for sockets, which else lie in /tmp; `tmp_path` grows with a user's runs."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.killpg(0, 9)"])
-def test_a_process_that_ends_without_a_word_leaves_no_files(tmp_path, end):
+def test_a_process_that_ends_without_a_word_leaves_no_files(short_folder, end):
     """Its ranks are idle: nobody interrupts them, they notice. Jupyter kills the whole group."""
     script = f"import os; from dtlib.runtime import launch; ranks = launch(3); {end}"
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "TMPDIR": str(short_folder)}
     command = [sys.executable, "-c", script]
     subprocess.run(command, env=environment, timeout=600, start_new_session=True)
-    assert wait_until(lambda: not folders_in(tmp_path))
+    assert wait_until(lambda: not folders_in(short_folder))
 
 
-def test_a_killed_process_without_ranks_leaves_what_the_ranks_would_have_removed(tmp_path):
+def test_a_killed_process_without_ranks_leaves_what_the_ranks_would_have_removed(short_folder):
     """The twin of the test above: it is the ranks that clear up, and the folders that are seen."""
     script = "import os; from dtlib.runtime import close_pools, launch; launch(1); close_pools()"
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "TMPDIR": str(short_folder)}
     command = [sys.executable, "-c", f"{script}; os._exit(0)"]
     subprocess.run(command, env=environment, timeout=600, check=True)
-    assert [folder.name[:5] for folder in folders_in(tmp_path)] == ["pymp-"]
+    assert [folder.name[:5] for folder in folders_in(short_folder)] == ["pymp-"]
 
 
 def folders_in(folder):
