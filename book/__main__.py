@@ -8,6 +8,7 @@
     python -m book test [STEP ...]       every check: style library sources notebooks site pages
     python -m book site                  the site, from nothing, every warning an error
     python -m book serve FOLDER PORT     the built site, on this machine
+    python -m book speed [NAME ...]      what pages cost: bytes, requests, seconds, shift
     python -m book length [NAME ...]     the words that a chapter asks its reader to read
     python -m book course FOLDER         all labs as the sources of an nbgrader course
     python -m book picture               the README's picture
@@ -123,6 +124,18 @@ def serve(names: Sequence[str]) -> int:
     return serve.serve(*names)
 
 
+def speed(names: Sequence[str]) -> int:
+    """What pages of the built site cost a reader; without a name, the front and heaviest ones."""
+    from book import speed
+
+    site = ROOT / "_build/html"
+    chosen = select(names, pages()) if names else []
+    named = [page.relative_to(ROOT).with_suffix(".html").as_posix() for page in chosen]
+    for line in speed.table(site, named or [speed.FRONT, speed.heaviest(site)]):
+        print(line, flush=True)
+    return 0
+
+
 def length(names: Sequence[str]) -> int:
     """How many words each chapter asks its reader to read."""
     from book._tools.length import words_read
@@ -165,7 +178,7 @@ def fonts(names: Sequence[str]) -> int:
 
 COMMANDS: dict[Callable, str | int] = {
     check: "*", write: "*", build: "*", verify: "*", quick: "*", test: "*", site: 0, serve: 2,
-    length: "*", course: 1, picture: 0, chromium: 0, fonts: 1,
+    speed: "*", length: "*", course: 1, picture: 0, chromium: 0, fonts: 1,
 }  # fmt: skip
 
 

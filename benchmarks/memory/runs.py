@@ -15,7 +15,7 @@ from dtlib.memory.account.published import textbook_bytes
 SHARES = [0.05 * k for k in range(7)]
 AHEAD = [0, 1, 2, 3, 4]
 ALLOCATOR = AllocatorModel()
-PLAIN = AllocatorModel(reserve_share=0, ahead_bytes=0)
+PLAIN = AllocatorModel(reserve_fraction=0, ahead_bytes=0)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def sharded_optimizer(stage):
         from dtlib.memory import ShardedOptimizer
 
         group, kind = dist.group.WORLD, torch.optim.AdamW
-        return model, ShardedOptimizer(model.parameters(), kind, group, stage=stage, lr=1e-3)
+        return model, ShardedOptimizer(model.parameters(), kind, group, zero=stage, lr=1e-3)
 
     return make
 

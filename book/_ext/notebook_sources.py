@@ -1,7 +1,7 @@
 """A text notebook (.md) and its executed notebook (.ipynb) lie side by side: which serves what.
 
-The page is made from the .ipynb; 'edit this page' leads to the .md. Buttons that need the public
-address of the repository are drawn only when it is set.
+The page is made from the .ipynb, which can be taken along; 'edit this page' leads to the .md. Links
+that need the public address of the repository are there only when it is set.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-BUTTONS = ("use_repository_button", "use_issues_button", "use_edit_page_button")
+COLAB = "https://colab.research.google.com/github"
 
 
 def prefer_executed(app: Sphinx, config: Config) -> None:
@@ -21,29 +21,34 @@ def prefer_executed(app: Sphinx, config: Config) -> None:
             config.exclude_patterns.append(text.relative_to(source).as_posix())
 
 
-def follow_address(app: Sphinx, config: Config) -> None:
-    """Draw the repository's buttons exactly when the address of the repository is set."""
-    options = config.html_theme_options
-    for button in BUTTONS:
-        options[button] = bool(options.get("repository_url"))
-    if not options.get("repository_url"):
-        options["launch_buttons"] = {}
-
-
-def edit_the_text(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
-    """Let the edit button open the text that people write."""
-    if not Path(app.srcdir, pagename).with_suffix(".md").exists():
+def source_links(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
+    """What a reader can do with the source: the words, the address, whether it is saved."""
+    if "body" not in context or not context.get("sourcename"):
         return
-    for group in context.get("header_buttons", []):
-        for button in group.get("buttons", [group]):
-            if "/edit/" in str(button.get("url")):
-                button["url"] = button["url"].removesuffix(".ipynb") + (
-                    ".md" if button["url"].endswith(".ipynb") else ""
-                )
+    notebook = context["sourcename"].endswith(".ipynb")
+    links = []
+    if notebook:
+        links.append(
+            (
+                "Download this page as a notebook",
+                context["pathto"](f"_sources/{context['sourcename']}", 1),
+                True,
+            )
+        )
+    options = app.config.html_theme_options
+    address, branch = options.get("repository_url"), options.get("repository_branch", "main")
+    if address:
+        if notebook:
+            place = address.removeprefix("https://github.com/")
+            links.append(
+                ("Run it in Colab", f"{COLAB}/{place}/blob/{branch}/{pagename}.ipynb", False)
+            )
+        links.append(("Edit its text", f"{address}/edit/{branch}/{pagename}.md", False))
+        links.append(("Report a mistake", f"{address}/issues/new", False))
+    context["source_links"] = links
 
 
 def setup(app: Sphinx) -> dict:
     app.connect("config-inited", prefer_executed)
-    app.connect("config-inited", follow_address)
-    app.connect("html-page-context", edit_the_text, priority=900)
+    app.connect("html-page-context", source_links)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

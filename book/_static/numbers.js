@@ -31,8 +31,22 @@
     place(element.getClientRects()[0] ?? element.getBoundingClientRect());
   }
 
-  // Above the number if there is room, else below; never over the edge of the page.
+  // In the margin, beside the number's line, where there is one.
+  function placeBeside(rect) {
+    const style = getComputedStyle(document.documentElement);
+    const gap = Number.parseFloat(style.getPropertyValue("--gap")) * Number.parseFloat(style.fontSize);
+    const column = owner.closest("main")?.getBoundingClientRect();
+    if (!gap || !column || rect.right > column.right) return false;
+    tip.classList.add("is-beside");
+    tip.style.left = `${column.right + gap + scrollX}px`;
+    tip.style.top = `${rect.top + scrollY}px`;
+    return true;
+  }
+
+  // Else above it if there is room, or below; never over the edge of the page.
   function place(rect) {
+    tip.classList.remove("is-beside");
+    if (placeBeside(rect)) return;
     const { offsetWidth: width, offsetHeight: height } = tip;
     const room = document.documentElement.clientWidth;
     const left = Math.min(Math.max(8, rect.left + rect.width / 2 - width / 2), room - width - 8);

@@ -57,7 +57,7 @@
 
   function build(host) {
     const { rows: selector, noun, groups: kinds, label } = host.dataset;
-    const rows = [...document.querySelectorAll(`.bd-article ${selector}`)].map(rowOf);
+    const rows = [...document.querySelectorAll(`article ${selector}`)].map(rowOf);
     const groups = [...new Set(rows.map((row) => row.group))];
     const search = Object.assign(document.createElement("input"), { type: "search" });
     search.autocomplete = "off";

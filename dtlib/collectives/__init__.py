@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     )
     from dtlib.collectives.cost.bandwidth import (
         algorithm_bandwidth, all_reduce_bus_factor, all_gather_bus_factor, bus_factor,
-        bus_bandwidth, busiest_port_share, lower_bound_time,
+        bus_bandwidth, busiest_port_fraction, lower_bound_time,
     )
     from dtlib.collectives.cost.levels import (
         hierarchical_all_reduce_time, multi_rail_ring_all_reduce_time,

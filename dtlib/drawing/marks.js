@@ -35,7 +35,8 @@ const halo = {
 
 // mark.rect({ x, y, width, height, fill }), mark.text({ x, y, ...soft }, "words"), ... Where a mark
 // has `set: { step: 3 }`, a press on it sets the state so; with `says`, its name for who listens, it
-// is pressed by keys, too; a mark of class "dt-grab" can be dragged.
+// is pressed by keys, too; a mark of class "dt-grab" can be dragged; one with `grip: "node"` is the
+// slider of that control, and its `says` is the value in words.
 const mark = Object.fromEntries(
   ["rect", "line", "text", "path", "circle", "g", "svg"].map((tag) => [
     tag,
@@ -44,7 +45,7 @@ const mark = Object.fromEntries(
 );
 const marksOf = (nested) => [nested].flat(Infinity).filter((one) => one || one === 0);
 
-const FOR_THE_PAGE = ["set", "says", "pressed"];
+const FOR_THE_PAGE = ["set", "says", "pressed", "grip"];
 const attributesOf = (at) =>
   Object.entries(at)
     .filter(([name, value]) => !FOR_THE_PAGE.includes(name) && value !== null && value !== undefined)
@@ -55,9 +56,11 @@ const attributesOf = (at) =>
 
 function drawn(one, set) {
   if (!one.tag) return String(one);
-  const at = { ...Object.fromEntries(attributesOf(one.at)), ...pressOf(one.at, set) };
+  const at = { ...Object.fromEntries(attributesOf(one.at)), ...pressOf(one.at, set), ...heldBy(one.at) };
   return s(one.tag, at, ...one.inside.map((inner) => drawn(inner, set)));
 }
+
+const heldBy = ({ grip: name, says }) => (name ? { "data-grip": name, "data-says": says } : {});
 
 function pressOf({ set: change, says, pressed = null }, set) {
   if (!change) return {};
@@ -68,7 +71,7 @@ function pressOf({ set: change, says, pressed = null }, set) {
   return { ...press, ...names, onkeydown: (event) => pressedKey(event, press.onclick) };
 }
 
-const pressables = (svg) => [...svg.querySelectorAll("[role=button]")];
+const pressables = (round) => [...round.querySelectorAll("[role=button]")];
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 function pressedKey(event, press) {
@@ -79,13 +82,16 @@ function pressedKey(event, press) {
   event.preventDefault();
 }
 
-// Of all marks to press in a drawing Tab reaches one, the arrow keys the others.
-function reachable(svg, node) {
-  for (const one of pressables(svg)) one.tabIndex = one === node ? 0 : -1;
+// Of all that is pressed in a drawing, or in a place of class "dt-round", Tab reaches one, the arrow
+// keys the others.
+const roundOf = (node) => node.closest("svg.dt-drawing, .dt-round");
+
+function reachable(round, node) {
+  for (const one of pressables(round)) one.tabIndex = one === node ? 0 : -1;
 }
 
 function focusOn(node) {
-  reachable(node.ownerSVGElement, node);
+  reachable(roundOf(node), node);
   node.focus({ preventScroll: true });
 }
 
@@ -96,7 +102,7 @@ function neighbour(node, [right, down]) {
     return [x + width / 2, y + height / 2];
   };
   const [x, y] = middleOf(node);
-  const [nearest] = pressables(node.ownerSVGElement)
+  const [nearest] = pressables(roundOf(node))
     .map((one) => [one, middleOf(one)])
     .map(([one, [a, b]]) => [one, (a - x) * right + (b - y) * down, (a - x) * down + (b - y) * right])
     .filter(([, along]) => along > 1)

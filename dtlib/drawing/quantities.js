@@ -54,6 +54,20 @@ function formatQuantity(value, unit = "", digits = 2) {
   return name === "" || name === "×" ? number + name : `${number} ${name}`;
 }
 
+// The same, and a large count in words: the same text as dtlib.formulas.units.readable.
+const COUNTS = [
+  ["trillion", 1e12],
+  ["billion", 1e9],
+  ["million", 1e6],
+];
+
+function readable(value, unit, digits = 3) {
+  const [word, size] = COUNTS.find(([, size]) => Math.abs(value) >= size * (1 - 1e-12)) ?? [];
+  return unit === "" && word && Number.isFinite(value)
+    ? `${formatQuantity(value / size, "", digits)} ${word}`
+    : formatQuantity(value, unit, digits);
+}
+
 function readableUnit(value, unit, digits) {
   const steps = LADDERS[unit];
   if (!steps || value === 0) return [unit, SIZES[unit] ?? 1];

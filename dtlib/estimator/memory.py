@@ -32,7 +32,7 @@ def given_quantities(run: TrainingRun) -> dict[str, Given | float]:
         "p": layout.pp,
         "v": layout.interleave,
         "dp": layout.dp,
-        "stage": layout.zero,
+        "zero": layout.zero,
         "hbm": Given(gpu.hbm_bytes, "B", f"memory of one {gpu.name}", gpu.source),
         "peak": Given(gpu.peak(run.dtype), "FLOP/s", f"peak of one {gpu.name}", gpu.source),
         "kept": Given(run.kept(layout.recompute), "B", "activations of one micro-batch", _COUNTED),

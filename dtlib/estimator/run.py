@@ -58,12 +58,12 @@ class TrainingRun:
         node = self.cluster.node
         if size * stride <= node.gpus:
             link = node.link
-            return link.alpha, link.beta * self.pace.line_share, link.name
+            return link.alpha, link.beta * self.pace.line_fraction, link.name
         members = max(1, node.gpus // stride)
         ports = members * node.nics / node.gpus
         beta = min(node.link.beta, ports * node.nic.beta)
         name = node.nic.name if ports == 1 else f"{ports:g} x {node.nic.name}"
-        return node.nic.alpha, beta * self.pace.line_share, name
+        return node.nic.alpha, beta * self.pace.line_fraction, name
 
     def _check_shares(self):
         share = is_number(self.overlap) and 0 <= self.overlap <= 1

@@ -31,7 +31,7 @@ LEAVES_OUT = (
 )
 _SHAPE = {
     *("params", "matmul_params", "layers", "rank_layers", "hidden", "vocab", "seq", "micro_batch"),
-    *("P", "tp", "p", "v", "dp", "stage", "reductions", "passes"),
+    *("P", "tp", "p", "v", "dp", "zero", "reductions", "passes"),
     *("element_bytes", "weight_width"),
 }
 _PACE = PaceModel()

@@ -109,7 +109,7 @@ def _computing(run: TrainingRun, given: dict) -> dict[str, Line]:
 def _link(given: dict, run: TrainingRun, prefix: str, size: int, stride: int) -> dict[str, str]:
     """Gives a link's latency and bandwidth under names of its own; returns how to feed them."""
     alpha, beta, name = run.link(size, stride)
-    share = f"{run.pace.line_share:.0%} of the line rate"
+    share = f"{run.pace.line_fraction:.0%} of the line rate"
     given[f"{prefix}_alpha"] = Given(alpha, "s", f"latency of {name}", "assumed")
     given[f"{prefix}_beta"] = Given(beta, "B/s", f"bandwidth of {name}", share)
     return {"alpha": f"{prefix}_alpha", "beta": f"{prefix}_beta"}
@@ -136,7 +136,7 @@ def _pipeline(run: TrainingRun, given: dict, busy: str) -> dict[str, Line]:
 
 def _exchange(run: TrainingRun, given: dict) -> dict[str, Line]:
     given["element_bytes"] = Given(2, "B", "bytes of one gradient")
-    given["overlap_share"] = Given(run.overlap, "", "", "assumed")
+    given["overlap_fraction"] = Given(run.overlap, "", "", "assumed")
     feeds = _link(given, run, "dp", run.layout.dp, run.layout.tp)
     lines = {"gradients": line(weight_bytes, params="rank_params")}
     if run.layout.zero == 3:

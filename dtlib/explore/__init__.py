@@ -10,16 +10,17 @@ from dtlib.lazy import face
 # fmt: off
 if TYPE_CHECKING:
     from dtlib.explore.controls import Control, Task, between
-    from dtlib.explore.bets import answer, bet
+    from dtlib.explore.bets.betting import bet
+    from dtlib.explore.bets.answering import answer
     from dtlib.explore.explorer.explorer import Explorer
-    from dtlib.explore.worksheet import Worksheet
-    from dtlib.explore.sketch import Sketch
+    from dtlib.explore.worksheet.worksheet import Worksheet
+    from dtlib.explore.sketch.sketch import Sketch
     from dtlib.explore.walls.walls import Walls
     from dtlib.explore.headroom.headroom import Headroom
     from dtlib.explore.prefetcher.prefetcher import Prefetcher
     from dtlib.explore.one_ratio.one_ratio import OneRatio
     from dtlib.explore.hand_fit.hand_fit import HandFit
-    from dtlib.explore.placing import PlacementBoard
+    from dtlib.explore.placing.placing import PlacementBoard
     from dtlib.explore.stepper.stepper import Stepper
     from dtlib.explore.arrows.arrows import Arrows
     from dtlib.explore.fastest.fastest import Fastest
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from dtlib.explore.seats.seats import SeatPlan
     from dtlib.explore.router_balance.router_balance import RouterBalance
     from dtlib.explore.bias_balance.bias_balance import BiasBalance
-    from dtlib.explore.memory_bar import MemoryBar
+    from dtlib.explore.memory_bar.memory_bar import MemoryBar
     from dtlib.explore.zero_stages.zero_stages import ZeroStages
     from dtlib.explore.revolve_player.revolve_player import RevolvePlayer
     from dtlib.explore.offload_lab.offload_lab import OffloadLab

@@ -37,9 +37,9 @@ class Symbol:
     def check(self, owner: str, value) -> None:
         """Raise ValueError for a number that the symbol never takes; arrays and symbols pass.
 
-        >>> Symbol("stage", "z", "", "ZeRO stage", "Ranks", (1,), 3, whole=True).check("f", 4)
+        >>> Symbol("zero", "z", "", "ZeRO stage", "Ranks", (1,), 3, whole=True).check("f", 4)
         Traceback (most recent call last):
-        ValueError: f: stage is 4, but must be a whole number from 0 to 3
+        ValueError: f: zero is 4, but must be a whole number from 0 to 3
         """
         if isinstance(value, Real) and not isnan(value):
             good = 0 <= value <= self.most and (not self.whole or value == int(value))

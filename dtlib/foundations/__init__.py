@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dtlib.models.activations import Kept, kept_tensors
     from dtlib.models.work import (
         training_flops, training_time, dense_params, adam_state_bytes, layer_activation_bytes,
-        attention_flops_share, causal_attention_flops_share, model_flops_utilisation,
+        attention_flops_fraction, causal_attention_flops_fraction, model_flops_utilisation,
         hardware_flops_utilisation,
     )
     from dtlib.models.spec import MoE, MLA, TransformerSpec

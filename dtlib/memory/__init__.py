@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from dtlib.memory.recompute.planner import PricedSchedule, best_schedule, pareto_front
     from dtlib.memory.recompute.cost import (
         segment_peak_bytes, best_segment_length, stage_segment_bytes, one_slot_advances,
-        selective_work_share, full_work_share, score_bytes_share,
+        selective_work_fraction, full_work_fraction, score_bytes_fraction,
     )
     from dtlib.memory.recompute.drawing import draw_recompute
     from dtlib.memory.recompute.run import recompute_chain

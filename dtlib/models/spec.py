@@ -13,8 +13,8 @@ from dtlib.models.activations import kept_tensors, layer_bytes
 from dtlib.models.weights import Weight, list_weights
 from dtlib.models.work import (  # noqa: F401 (the formulas belong to this address too)
     adam_state_bytes,
-    attention_flops_share,
-    causal_attention_flops_share,
+    attention_flops_fraction,
+    causal_attention_flops_fraction,
     dense_params,
     hardware_flops_utilisation,
     layer_activation_bytes,

@@ -103,12 +103,12 @@ def layer_activation_bytes(seq, micro_batch, hidden, heads):
     "Narayanan et al. 2021, whose factor 1 + s/6H it is",
     "classical layer; every token attends to all tokens; output table neglected",
 )
-def attention_flops_share(hidden, seq):
+def attention_flops_fraction(hidden, seq):
     """Arithmetic of the attention scores, as a share of the arithmetic of the layers' weights.
 
     12 H s over 72 H^2, per layer and token: the scores outgrow the weights at s = 6 H.
 
-    >>> round(attention_flops_share(hidden=8192, seq=131072), 2)
+    >>> round(attention_flops_fraction(hidden=8192, seq=131072), 2)
     2.67
     """
     return seq / (6 * hidden)
@@ -120,16 +120,16 @@ def attention_flops_share(hidden, seq):
     "Narayanan et al. 2021; half of it for the mask",
     ("classical layer; a token attends to itself and those before it; output table neglected"),
 )
-def causal_attention_flops_share(hidden, seq):
+def causal_attention_flops_fraction(hidden, seq):
     """The same where half of all pairs of tokens is masked, and not computed.
 
     Half of the share without a mask. The diagonal is neglected: exactly (s + 1)/2 of s keys are
     left.
 
-    >>> round(causal_attention_flops_share(hidden=8192, seq=4096), 3)
+    >>> round(causal_attention_flops_fraction(hidden=8192, seq=4096), 3)
     0.042
     """
-    return attention_flops_share(hidden, seq) / 2
+    return attention_flops_fraction(hidden, seq) / 2
 
 
 @formula(

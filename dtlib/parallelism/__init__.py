@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dtlib.parallelism.tensor.splits import split_steps, run_split
     from dtlib.parallelism.tensor.cost import (
         activation_message_bytes, tensor_parallel_layer_bytes, tensor_forward_headroom,
-        tensor_parallel_time, head_imbalance_share, vocab_loss_bytes, gathered_logits_bytes,
+        tensor_parallel_time, head_imbalance_fraction, vocab_loss_bytes, gathered_logits_bytes,
     )
     from dtlib.parallelism.sequence.softmax_state import SoftmaxState, softmax_monoid
     from dtlib.parallelism.sequence.masks import (

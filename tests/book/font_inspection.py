@@ -92,8 +92,7 @@ def _from_site(devtools, root: int, selector: str) -> bool:
     return all(font["isCustomFont"] for font in fonts)
 
 
-# Of each style of letters on the page, the characters that are printed in it, each once. MathJax
-# brings its own faces; what a formula of a widget prints is asked of the face for mathematics.
+# Of each style of letters on the page, the characters that are printed in it, each once.
 PROBES = """() => {
   const found = new Map();
   const add = (style, text) => {
@@ -103,7 +102,7 @@ PROBES = """() => {
   };
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT);
   for (let e = walk.currentNode; e; e = walk.nextNode()) {
-    if (e.closest("script, style, noscript, template, mjx-container")) continue;
+    if (e.closest("script, style, noscript, template")) continue;
     const own = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join("");
     if (own.trim()) add(getComputedStyle(e), own.replace(/[\\u2061-\\u2063\\u200b]/g, ""));
     for (const place of ["::before", "::after"]) {
@@ -131,9 +130,9 @@ PROBES = """() => {
 CUT_OFF = """async () => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const faults = [];
-  const article = document.querySelector(".bd-article") ?? document.body;
+  const article = document.querySelector("article") ?? document.body;
   const shown = (e) => e.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-  const aside = ".math, mjx-container, .dt-hidden, .visually-hidden, .headerlink, .copybtn";
+  const aside = ".dt-hidden, .visually-hidden, .headerlink";
   const short = (e) => e.textContent.trim().replace(/\\s+/g, " ").slice(0, 40);
   for (const e of article.querySelectorAll("*")) {
     if (e.closest(aside) || e.closest("svg") || !shown(e)) continue;

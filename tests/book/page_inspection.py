@@ -25,16 +25,14 @@ DESKTOP = {"width": 1280, "height": 900}
 # A guard against waiting for ever, not a rule about speed.
 PATIENCE_MS = 180_000
 
-# Raw kilobytes that a page may load: MathJax (1170) and the theme's icons (1490) are most of it,
-# the file of chapter 16 with its widgets is 1200, the faces are 200.
-LIMIT_KB = 5000
+# Raw kilobytes that a page may load: the file of chapter 16 with its widgets is 1200, the faces
+# are 200.
+LIMIT_KB = 2000
 
 # What axe finds in the theme itself, and in the roles that docutils gives a bibliography.
-THEME_AXE = {"region", "label-content-name-mismatch"}
+THEME_AXE = set()
 DOCUTILS = "citation"
 
-# Formulas carry MathML for screen readers; their many glyphs would take most of the time of axe.
-FORMULAS_ASIDE = {"exclude": [["mjx-container"]]}
 AT_ONCE = {"preload": False, "resultTypes": ["violations"]}
 
 # The mode changes colours only, so that the other rules are tried in light alone.
@@ -124,7 +122,7 @@ def browser_faults(context: BrowserContext, address: str, home: str) -> list[str
             route.abort()
 
     page.route("**/*", only_home)
-    page.on("console", lambda said: faults.extend(_console(said)))
+    page.on("console", lambda said: faults.extend(console_faults(said)))
     page.on("response", lambda got: faults.extend(_missing(got)))
     page.on("pageerror", lambda error: faults.append(f"script error: {error}"))
     page.on("requestfinished", lambda done: loaded.append(done.sizes()["responseBodySize"]))
@@ -165,7 +163,7 @@ def _dark_faults(page: Page) -> list[str]:
 def axe_faults(page: Page, only_colours: bool = False) -> list[str]:
     """What axe finds besides the faults of the theme: the rule, and the first places."""
     faults, options = [], AT_ONCE | (COLOURS if only_colours else {})
-    for fault in Axe().run(page, FORMULAS_ASIDE, options).response["violations"]:
+    for fault in Axe().run(page, options=options).response["violations"]:
         nodes = [node for node in fault["nodes"] if DOCUTILS not in node["html"]]
         places = [str(node["target"][0]) for node in nodes]
         if places and fault["id"] not in THEME_AXE:
@@ -173,7 +171,7 @@ def axe_faults(page: Page, only_colours: bool = False) -> list[str]:
     return faults
 
 
-def _console(said) -> list[str]:
+def console_faults(said) -> list[str]:
     """Errors and warnings; that a file did not come is told by `_missing`, with its name."""
     told = said.type in ("error", "warning") and "Failed to load resource" not in said.text
     return [f"console {said.type}: {said.text}"] if told else []
@@ -184,13 +182,12 @@ def _missing(response) -> list[str]:
 
 
 def open_page(page: Page, address: str) -> None:
-    """Go there on a desktop and wait until the formulas are typeset and the widgets drawn."""
+    """Go there on a desktop and wait until the widgets are drawn."""
     page.set_default_timeout(PATIENCE_MS)
     page.set_viewport_size(DESKTOP)
     page.goto(address, wait_until="load")
-    page.evaluate("globalThis.MathJax?.startup?.promise")
-    widgets = "application/vnd.jupyter.widget-view+json"
-    if page.locator(f'script[type="{widgets}"]').count():
+    if page.locator(".dt-place").count():
+        page.evaluate(COME_NEAR)
         page.wait_for_selector("html[data-widgets=ready]", state="attached")
 
 
@@ -200,6 +197,17 @@ def _content_faults(page: Page) -> list[str]:
     faults = [f"{headings} h1 headings"] if headings != 1 else []
     return faults + [f"{count} {what}" for what, count in counts.items() if count]
 
+
+# A widget is drawn when the reader comes near, which is noticed once a frame.
+COME_NEAR = """async () => {
+  const frame = () => new Promise(requestAnimationFrame);
+  for (const place of document.querySelectorAll(".dt-place")) {
+    place.scrollIntoView({ behavior: "instant" });
+    await frame();
+    await frame();
+  }
+  scrollTo({ top: 0, behavior: "instant" });
+}"""
 
 # A page hears of the other mode before the next frame is drawn.
 TURNED_DARK = """async () => {
@@ -213,13 +221,18 @@ TRANSITIONS_OVER = """() => Promise.allSettled(
 
 COUNTS = """() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
-  const raw = (element) => !element.querySelector("mjx-container");
+  const raw = (element) => !element.querySelector("math");
+  const text = (element) =>
+    [...element.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join(" ");
+  const tex = (element) =>
+    !element.closest("pre, code, script, style, textarea") &&
+    /\\\\[a-z([]|\\$[^$]*[\\^_][^$]*\\$/i.test(text(element));
   return {
     "h1 headings": all("h1").filter((heading) => heading.offsetParent).length,
     "formulas not typeset": all(".math").filter(raw).length,
-    "formulas with an error": all("mjx-merror").length,
+    "places with TeX": all("body *").filter(tex).length,
     "widgets that need a kernel": all(".needs-kernel").length,
-    "widgets that are empty": all(".anywidget-static").filter((e) => !e.children.length).length,
+    "widgets that are not drawn": all(".dt-place:not(.is-live)").length,
     "images without alternative text": all("img:not([alt])").length,
   };
 }"""

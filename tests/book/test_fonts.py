@@ -137,8 +137,8 @@ DRAWINGS_FOR_A_FACE_AWAY = """() => document.querySelectorAll(
 # Letters that fill the width of a paragraph: the median of the long ones without formulas or code.
 LETTERS_OF_A_LINE = """() => {
   const found = [];
-  for (const text of document.querySelectorAll(".bd-article section > p")) {
-    if (text.querySelector("mjx-container, code") || text.textContent.length < 200) continue;
+  for (const text of document.querySelectorAll("article section > p")) {
+    if (text.querySelector("math, code") || text.textContent.length < 200) continue;
     const range = document.createRange();
     range.selectNodeContents(text);
     const lengths = [...range.getClientRects()].map((line) => line.width);
@@ -149,7 +149,7 @@ LETTERS_OF_A_LINE = """() => {
 }"""
 
 ROOM = """async (family) => {
-  const words = [...document.querySelectorAll(".bd-article section > p")]
+  const words = [...document.querySelectorAll("article section > p")]
     .map((p) => p.textContent).join(" ").replace(/[^!-~]+/g, " ").slice(0, 5000);
   const line = document.body.appendChild(document.createElement("span"));
   line.textContent = words;

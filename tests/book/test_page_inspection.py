@@ -29,16 +29,16 @@ PALE_TOKENS = f"""<!doctype html><html lang="en"><head><title>Code</title>{DARK}
 <span class="lit"><span class="o">+</span></span>
 <span class="lit"><span class="k" id="pale">if</span></span></pre></main></body></html>"""
 
-FAULTY = """<!doctype html><html lang="en"><head>
+FAULTY = """<!doctype html><html lang="en" data-widgets="ready"><head>
 <link rel="stylesheet" href="https://elsewhere.example/style.css">
 <script src="//elsewhere.example/script.js"></script></head><body>
 <a href="missing.html">gone</a> <a href="fine.html#nowhere">lost</a>
 <p style="color: #bbb; background: #fff">pale</p>
-<span class="math">$x$</span> <div class="needs-kernel">no</div>
-<div class="anywidget-static"></div> <img src="missing.png">
+<span class="math">$x^2$</span> <p>As \\(x\\) grows</p> <div class="needs-kernel">no</div>
+<div class="dt-place"></div> <img src="missing.png">
 <div style="width: 900px">wide</div>
-<div class="bd-article"><p style="width: 90px; overflow: hidden; white-space: nowrap">a sentence
-with an end</p><svg width="60" height="20"><text y="15">words of a figure</text></svg></div>
+<article><p style="width: 90px; overflow: hidden; white-space: nowrap">a sentence
+with an end</p><svg width="60" height="20"><text y="15">words of a figure</text></svg></article>
 <div class="dt-compare" style="width: 300px; overflow: auto"><table style="width: 400px"><tbody>
 <tr><th>ring</th><td>1 ms</td><td>2x</td></tr></tbody></table></div>
 <script>console.error("something broke"); undefined_name()</script></body></html>"""
@@ -96,8 +96,9 @@ def test_file_faults_are_found(site, fault):
         "script error: undefined_name is not defined",
         "console error: something broke",
         "1 formulas not typeset",
+        "2 places with TeX",
         "1 widgets that need a kernel",
-        "1 widgets that are empty",
+        "1 widgets that are not drawn",
         "1 images without alternative text",
         "axe color-contrast",
         "scrolls sideways on a phone",

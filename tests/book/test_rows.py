@@ -52,7 +52,7 @@ def page(request, browser, tmp_path):
     file = tmp_path / "rows.html"
     file.write_text(
         f'<!doctype html><meta charset="utf-8"><style>{(STATIC / "rows.css").read_text()}</style>'
-        f'<div class="bd-article">{host} data-label="Words"></div>{groups}</div>'
+        f'<article>{host} data-label="Words"></div>{groups}</article>'
         f"<script>{(STATIC / 'rows.js').read_text()}</script>"
     )
     opened = browser.new_page()
@@ -132,7 +132,7 @@ def test_without_the_script_every_row_is_there_and_nothing_promises_a_filter(bro
     file = tmp_path / "plain.html"
     groups = "".join(table(*group) for group in ROWS.items())
     host = '<div class="dt-filter" data-rows="tbody tr"></div>'
-    file.write_text(f'<meta charset="utf-8"><div class="bd-article">{host}{groups}</div>')
+    file.write_text(f'<meta charset="utf-8"><article>{host}{groups}</article>')
     page.goto(file.as_uri())
     assert len(seen(page)) == 4
     assert page.locator("input, select").count() == 0

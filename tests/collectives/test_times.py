@@ -126,7 +126,7 @@ def test_two_directions_help_where_there_are_two_links_and_only_there(P):
 @pytest.mark.parametrize("operation", PRIMITIVES)
 def test_the_bus_factors_of_nccl_tests_are_the_bounds_of_the_two_tables(operation):
     for P in range(2, 12):
-        share = c.busiest_port_share(PRIMITIVES[operation], P)
+        share = c.busiest_port_fraction(PRIMITIVES[operation], P)
         assert share == c.bus_factor(operation, Fraction(P))
 
 
@@ -134,7 +134,7 @@ def test_the_bus_factors_of_nccl_tests_are_the_bounds_of_the_two_tables(operatio
 def test_no_algorithm_has_fewer_bytes_rounds_or_seconds_than_its_primitive_takes(build):
     primitive = PRIMITIVES[PROMISES[CHECKS[build]]]
     for P in [P for P in sizes(build, 17) if P > 1]:
-        schedule, share = build(P), c.busiest_port_share(primitive, P)
+        schedule, share = build(P), c.busiest_port_fraction(primitive, P)
         busiest = max(max(schedule.sent_bytes(N)), max(schedule.received_bytes(N)))
         assert busiest >= share * N
         machine = Packed(Switch(P, ALPHA, BETA))

@@ -171,7 +171,7 @@ def test_products_and_attention_run_at_the_peak_of_their_type():
 
 
 def test_every_constant_of_the_pace_reaches_its_line():
-    slow = PaceModel(attention_fraction=0.2, touches=16, idle=1e-3, line_share=0.4)
+    slow = PaceModel(attention_fraction=0.2, touches=16, idle=1e-3, line_fraction=0.4)
     run, other = of(zero=3), of(zero=3, pace=slow)
     for line in ("attention", "streams", "gaps"):
         assert other[line] == pytest.approx(2 * run[line])
@@ -435,7 +435,7 @@ def test_learned_positions_end_somewhere():
 def test_it_prints_as_tables_with_every_line_its_formula_and_the_largest_part():
     text = repr(of(zero=3, tokens=600e9, price=2 / 3600))
     assert text.startswith("30B on 128 x h100-sxm: dp 128, ZeRO stage 3; 1,024 seq")
-    assert "model_state_bytes(params=rank_params, stage, dp)" in text
+    assert "model_state_bytes(params=rank_params, zero, dp)" in text
     assert "the largest" in text and "USD" in text and "within 85.9 GB" in text
     page = of(zero=3)._repr_markdown_()
     assert r"$M_\text{state} = 2\,\frac{\Psi}{N_w}" in page and "model_state_bytes" not in page
@@ -449,5 +449,7 @@ def test_bytes_and_work_never_meet_in_an_estimate_either():
 
 def test_an_interval_of_the_estimate_holds_it():
     run = of(zero=3)
-    low, high = run.interval("step", {"products_micro": 1.2, "dp_beta": 1.5, "overlap_share": 1.3})
+    low, high = run.interval(
+        "step", {"products_micro": 1.2, "dp_beta": 1.5, "overlap_fraction": 1.3}
+    )
     assert low < run["step"] < high and math.log(high / low) < math.log(1.2**2 * 1.5)

@@ -66,7 +66,7 @@ class ShardedState(Replicas):
 
     def optimizer(self, groups, **options):
         return ShardedOptimizer(
-            groups, torch.optim.AdamW, dist.group.WORLD, stage=self.stage, average=False, **options
+            groups, torch.optim.AdamW, dist.group.WORLD, zero=self.stage, average=False, **options
         )
 
     def more_to_come(self, module):

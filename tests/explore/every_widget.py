@@ -19,23 +19,40 @@ from dtlib.explore import (
     Fastest,
     HandFit,
     Headroom,
+    MemoryBar,
     OffloadLab,
     OneRatio,
     PipelineLab,
+    PlacementBoard,
     Prefetcher,
     RevolvePlayer,
     RingSteps,
     RouterBalance,
     SeatPlan,
+    Sketch,
     Stepper,
     Task,
     Walls,
+    Worksheet,
     ZeroStages,
     between,
 )
 from dtlib.explore.one_ratio.one_ratio import TASK
+from dtlib.formulas.sheet import Given, Sheet, line, total
 from dtlib.formulas.units import GB, KB, day, us
-from dtlib.foundations import catalog, formula, link_headroom, memory_headroom, port_headroom
+from dtlib.foundations import (
+    Axis,
+    catalog,
+    formula,
+    link_headroom,
+    memory_headroom,
+    port_headroom,
+    training_flops,
+)
+from dtlib.foundations.cost.steps import all_steps_time
+from dtlib.foundations.roofline.pace import arithmetic_time
+from dtlib.memory import model_state_bytes
+from dtlib.parallelism import data_parallel_step_time, evenly_divided_time
 from dtlib.parallelism.pipeline import gpipe, one_f_one_b
 
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
@@ -80,7 +97,7 @@ EVERY[SeatPlan] = {
 EVERY[ZeroStages] = {"done": 22, "task": Task(
     "Accumulate, hold at most 40 %, and send no more.",
     "micro_batches == 4 and held_share <= 0.4 and sent_share <= 1",
-    {"stage": 1, "ranks": 8, "micro_batches": 4}, "Stage 1.",
+    {"zero": 1, "ranks": 8, "micro_batches": 4}, "Stage 1.",
 )}  # fmt: skip
 EVERY[BitsLab] = {"task": Task(
     "In fp32, lose the sum.", "error >= 1 and kind == 0",
@@ -149,6 +166,44 @@ EVERY[Walls] = {
     "task": Task("Hold more.", "P >= 1024 and time < deadline", {"P": 1024}, "In time."),
 }  # fmt: skip
 EVERY[OneRatio] = {"task": TASK}
+EVERY[MemoryBar] = {"task": Task(
+    "Fit on four GPUs.", "fullest <= hbm and ranks <= 4", {"tp": 4}, "They divide a layer.",
+)}  # fmt: skip
+EVERY[Worksheet] = {
+    "sheet": Sheet(
+        {"params": 1e9, "batch_tokens": 4e6, "tokens": 600e9, "P": 128, "peak": 989e12, "mfu": 0.45,
+         "zero": 0, "dp": 1, "n": 2 * GB,
+         "hbm": Given(80 * GB, "B", "memory of one GPU", "a data sheet")},
+        {"work": line(training_flops, tokens="batch_tokens"),
+         "arithmetic": line(arithmetic_time, flops="work", peak_fraction="mfu"),
+         "gradients": line(ring_all_reduce_time, P="dp", alpha=2 * us, beta=50 * GB),
+         "step": total("arithmetic", "gradients", label="one step"),
+         "state": line(model_state_bytes, label="weights, gradients, optimizer"),
+         "memory": total("state", "n", within="hbm"),
+         "run": line(all_steps_time, label="all steps")},
+    ),
+    "inputs": {"params": between(1e9, 1e12, start=30e9), "dp": between(1, 1024, start=64),
+               "zero": [3, 0, 1, 2]},
+    "labels": {"params": "parameters", "dp": "replicas", "zero": "ZeRO stage", "n": "buffers"},
+    "open_": ["state"],
+    "task": Task("Let it not fit.", "memory > hbm", {"dp": 1}, "It does not."),
+}  # fmt: skip
+EVERY[PlacementBoard] = {
+    "axes": (Axis("data", 8, 3.8e9), Axis("pipeline", 4, 4.3e9), Axis("tensor", 16, 150e9)),
+    "link": NODE.link.beta, "port": NODE.nic.beta, "taper": 7,
+    "task": Task("Sort them.", "faster == 0 and node == 16",
+                 {"place_data": 3, "place_pipeline": 2, "place_tensor": 1, "node": 16}, "Sorted."),
+}  # fmt: skip
+EVERY[Sketch] = {
+    "key": "a-curve", "formula": data_parallel_step_time, "x": {"P": between(1, 65536, start=1)},
+    "at": [64, 4096], "y_range": (1e-3, 1e3), "guide": ("the work alone", evenly_divided_time),
+    "fixed": {"compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB},
+}  # fmt: skip
+# Of widgets that set their task themselves.
+SOLUTIONS = {
+    HandFit: EVERY[HandFit]["solution"],
+    Sketch: {"point_0": 1e-3, "point_1": 1e-3},
+}
 
 
 def made(kind, **options):
@@ -162,5 +217,4 @@ def name(kind) -> str:
 
 def solution(kind) -> dict:
     """The values of controls that do its task."""
-    given = EVERY[kind]
-    return dict(given["solution"] if kind is HandFit else given["task"].solution)
+    return dict(SOLUTIONS.get(kind) or EVERY[kind]["task"].solution)

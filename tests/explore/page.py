@@ -1,14 +1,18 @@
-"""A page like one of the built site, with stored widgets on it, for tests in a browser."""
+"""A page like one of the built site, with places of widgets on it, for tests in a browser."""
 
+import base64
+import html
 import json
+import re
 from contextlib import contextmanager
 from pathlib import Path
 
 # Milliseconds after which a browser hangs. A busy machine is slow, and that is no fault.
-PATIENCE = 600_000
+PATIENCE = 180_000
 
 STATIC = Path(__file__).resolve().parents[2] / "book" / "_static"
 
+_SHEETS = ("colours.css", "prose.css", "tables.css", "cells.css", "widgets.css")
 _PAGE = """<!doctype html>
 <html lang="en" data-theme="{theme}"><head><meta charset="utf-8"><title>Widgets</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -20,36 +24,51 @@ _PAGE = """<!doctype html>
 <style>{css}</style></head>
 <body><main><h1>Widgets</h1>
 {cells}
-<script type="application/vnd.jupyter.widget-state+json">{state}</script>
-</main><script>{host}</script><script>{numbers}</script><script>{wide}</script></body></html>"""
+</main>
+<script>
+  // Every place is near: no test has to scroll first.
+  window.IntersectionObserver = class {{
+    constructor(seen) {{
+      this.observe = (target) => seen([{{ target, isIntersecting: true }}]);
+    }}
+    unobserve() {{}}
+  }};
+</script>
+<script>{host}</script><script>{numbers}</script><script>{wide}</script></body></html>"""
 
 
-def stored(widget) -> dict:
-    """A widget's state as a notebook stores it."""
-    state = {name: getattr(widget, name) for name in ("_esm", "_css", "spec")}
-    return {"model_module": "anywidget", "state": state}
+def place(widget) -> str:
+    """The place of a widget; what it needs lies in the page, for there is nothing beside it."""
+    needs = {
+        "modules": _as_address("text/javascript", widget._esm),
+        "sheets": _as_address("text/css", widget._css),
+        "state": _as_address("application/json", json.dumps({"spec": widget.spec})),
+    }
+    figure = widget.static().html
+    room = re.search(r'(?<=dt-static") style="([^"]*)"', figure)[1]  # as book/_ext/widgets.py
+    written = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in needs.items())
+    return f'<div class="dt-place" style="{room}" {written}>{figure}</div>'
+
+
+def _as_address(kind: str, text: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}"
 
 
 def page(*outputs, theme: str = "light") -> str:
     """HTML with these outputs in cells: widgets with their static figures, others as HTML."""
-    cells, states = [], {}
-    for number, output in enumerate(outputs):
+    cells = []
+    for output in outputs:
         inside = output if isinstance(output, str) else ""
         if hasattr(output, "spec"):
-            name = f"{number:032x}"
-            states[name] = stored(output)
-            view = json.dumps({"model_id": name})
-            inside = f'<script type="application/vnd.jupyter.widget-view+json">{view}</script>'
-            inside += output.static().html
+            inside = place(output)
         elif not inside:
             bundle = getattr(output, "_repr_mimebundle_", dict)()
             inside = bundle.get("text/html") or output._repr_html_()
         cells.append(f'<div class="cell_output">{inside}</div>')
     return _PAGE.format(
         theme=theme,
-        css=_read("colours.css") + _read("custom.css"),
+        css="".join(map(_read, _SHEETS)),
         cells="\n".join(cells),
-        state=json.dumps({"state": states}, sort_keys=True).replace("</", "<\\/"),
         host=host(),
         numbers=_read("numbers.js"),
         wide=_read("wide.js"),
@@ -73,8 +92,8 @@ def opened(browser, folder: Path, *outputs, theme: str = "light", **options):
 
 
 def host() -> str:
-    """The script that shows stored widgets."""
-    return _read("anywidget-static.js")
+    """The script that draws the widgets of a page."""
+    return _read("widgets.js")
 
 
 def _read(name: str) -> str:

@@ -102,7 +102,7 @@ def test_nothing_shuts_a_reader_out_and_a_phone_shows_it_all(browser, tmp_path, 
         assert tab.evaluate("document.documentElement.scrollWidth") <= tab.viewport_size["width"]
         assert "clip" not in tab.evaluate("getComputedStyle(document.body).overflowX")
         if device is PHONE:
-            heights = tab.locator(".dt-widget :is(label, button)").evaluate_all(
+            heights = tab.locator(".dt-widget :is(label, button):visible").evaluate_all(
                 "all => all.map((one) => one.getBoundingClientRect().height)"
             )
             assert min(heights) >= 40
@@ -125,7 +125,9 @@ def test_keys_alone_do_its_task_and_reset_undoes_it(browser, tmp_path, kind):
 
 def turn(tab, control, value) -> None:
     """Bring a control to this value with the keyboard."""
-    role = {"slider": "slider", "choice": "radio", "toggle": "checkbox"}[control["kind"]]
+    role = {"slider": "slider", "grip": "slider", "choice": "radio", "toggle": "checkbox"}[
+        control["kind"]
+    ]
     place, words = tab, control["label"]
     if role == "radio":
         place = tab.get_by_role("group", name=words, exact=True)

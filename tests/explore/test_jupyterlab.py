@@ -29,7 +29,7 @@ MARKED = WIDGETS + "display(question, stepper)"
 # Before a widget is made: JupyterLab draws it as soon as it hears of it.
 UNMARKED = (
     """
-from dtlib.explore.bets import Bet
+from dtlib.explore.bets.betting import Bet
 from dtlib.explore import Stepper
 
 for kind in (Bet, Stepper):
@@ -105,7 +105,7 @@ def notebook(browser, lab):
             "window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel"
         )
         tab.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        tab.wait_for_selector(".dt-bet .dt-plot")
+        tab.wait_for_selector(".dt-kind-bet .dt-drawing")
         tab.wait_for_selector(".dt-kind-stepper .dt-drawing")
         return tab
 

@@ -1,45 +1,23 @@
 """Widgets of several kinds on one page: the style sheet of one does not reach into another."""
 
-import io
 import re
 from functools import partial
 
-import matplotlib.image
-import numpy as np
 import pytest
 from every_widget import EVERY, made, name
 from page import opened
 
 from dtlib import explore
-from dtlib.collectives import (
-    ring_all_reduce_time,
-    tree_all_reduce_time,
-)
-from dtlib.explore import Explorer, Fastest, MemoryBar, answer, bet, between
-from dtlib.explore.widget import Widget
-from dtlib.formulas.units import GB, KB, us
-
-N = {"n": between(1 * KB, 10 * GB, start=1 * GB)}
-P = {"P": between(2, 1024, start=8)}
-LINK = {"alpha": 2 * us, "beta": 50 * GB}
-THUMB = np.array([204, 121, 167]) / 255  # what a bet is drawn with on a light page
+from dtlib.explore import answer, bet
+from dtlib.explore.bets.answering import Answer
+from dtlib.explore.bets.betting import Bet
+from dtlib.explore.kit.source import SEAM, kit_script, kit_sheet
+from dtlib.explore.kit.widget import Widget
 
 # What of each kind made the others look wrong, whichever came last: rules of equal weight.
 KINDS = {
     "bet": lambda: bet("8.1", "How long?", unit="ms", anchor=30.0),
     "answer": lambda: answer("8.1", 40, unit="ms"),
-    "explorer": lambda: Explorer(
-        {"ring": ring_all_reduce_time}, x=N, sliders=P, fixed=LINK, title="Ring"
-    ),
-    "fastest": lambda: Fastest(
-        {"ring": ring_all_reduce_time, "tree": tree_all_reduce_time},
-        x=N,
-        y=P,
-        sliders={},
-        fixed=LINK,
-        title="Map",
-    ),
-    "memory bar": MemoryBar,
     **{name(kind): partial(made, kind) for kind in EVERY},
 }
 
@@ -67,13 +45,9 @@ LOOKS = r"""(root) => {
 
 def let_loose(widget: Widget) -> Widget:
     """The widget with a style sheet that reaches every other one on the page, as sheets do."""
-    widget._css, count = re.subn(r":is\(\.dt-kind-\w+, |(?m:^)\.dt-kit(?= \{)", _loose, widget._css)
-    assert count == 1
+    widget._css, count = re.subn(r"\.dt-kit\.dt-kind-\w+ \{", "main .dt-kit {", widget._css)
+    assert count <= 1
     return widget
-
-
-def _loose(match) -> str:
-    return "main" if match[0] == ".dt-kit" else ":is(main, "
 
 
 def looks(browser, folder, names, prepared=lambda widget: widget) -> dict[str, list[str]]:
@@ -108,7 +82,7 @@ def test_sabotage_sheets_that_reach_further_make_others_look_wrong(browser, tmp_
     assert "bet" in wrong
 
 
-# The two faults that readers met.
+# A fault that readers met.
 
 
 def stacked(widget: Widget) -> Widget:
@@ -119,65 +93,36 @@ def stacked(widget: Widget) -> Widget:
     return widget
 
 
-def faults(browser, folder, prepared=lambda widget: widget) -> dict[str, float]:
-    """How far thumbs are from their ticks, and how many rows the stepper's buttons take."""
-    names = ["bet", "explorer", "memory bar", *map(name, EVERY)]
-    widgets = [prepared(KINDS[name]()) for name in names]
+def rows_of_buttons(browser, folder, prepared=lambda widget: widget) -> int:
+    """How many rows the stepper's buttons take."""
+    widgets = [prepared(make()) for make in KINDS.values()]
     with opened(browser, folder, *widgets, viewport={"width": 1100, "height": 900}) as tab:
         tops = tab.locator(".dt-kind-stepper .dt-transport .dt-button").evaluate_all(
             "all => all.map((x) => Math.round(x.getBoundingClientRect().top))"
         )
-        ticks = tab.locator(".dt-bet-scale g:not(.dt-bet-mark)").all()
-        return {
-            "rows": len(set(tops)),
-            "pixels": max(_distance(tab, tick) for tick in ticks),
-            "ticks": len(ticks),
-        }
+        return len(set(tops))
 
 
-def _distance(tab, tick) -> float:
-    """Between a tick and the thumb, when the tick's own value is the bet."""
-    field = tab.locator(".dt-bet").get_by_role("textbox")
-    field.fill(tick.text_content())
-    field.press("Tab")
-    line = tick.locator("line").bounding_box()
-    return abs(line["x"] + line["width"] / 2 - _thumb(tab))
+def test_transport_buttons_stand_in_one_row(browser, tmp_path):
+    assert rows_of_buttons(browser, tmp_path) == 1
 
 
-def _thumb(tab) -> float:
-    """The middle of what has the thumb's colour, on the screen."""
-    slider = tab.locator(".dt-bet-range")
-    slider.scroll_into_view_if_needed()
-    box = slider.bounding_box()
-    clip = {**box, "x": box["x"] - 20, "width": box["width"] + 40}
-    picture = matplotlib.image.imread(io.BytesIO(tab.screenshot(clip=clip)))[..., :3]
-    columns = np.flatnonzero((abs(picture - THUMB) < 0.02).all(axis=2).any(axis=0))
-    if not columns.size:
-        return float("inf")  # another widget's colour
-    return clip["x"] + (columns.min() + columns.max() + 1) / 2
+def test_sabotage_the_measure_sees_buttons_below_each_other(browser, tmp_path):
+    assert rows_of_buttons(browser, tmp_path, stacked) > 1
 
 
-def test_a_thumb_stands_on_its_tick_and_transport_buttons_in_one_row(browser, tmp_path):
-    found = faults(browser, tmp_path)
-    assert found["ticks"] >= 5
-    assert found["pixels"] <= 1
-    assert found["rows"] == 1
-
-
-def test_sabotage_the_measure_sees_both_faults(browser, tmp_path):
-    assert faults(browser, tmp_path, let_loose)["pixels"] > 1
-    assert faults(browser, tmp_path, stacked)["rows"] > 1
+def kinds(cls) -> list[type]:
+    """The kinds that have a script of their own, below a class."""
+    below = [kind for sub in cls.__subclasses__() for kind in [sub, *kinds(sub)]]
+    return [kind for kind in below if isinstance(kind.__dict__.get("_esm"), str)]
 
 
 def test_every_kind_begins_where_its_sheet_and_its_keys_are_looked_after():
-    def kinds(cls):
-        own = [cls] if isinstance(cls.__dict__.get("_esm"), str) else []
-        return own + [kind for sub in cls.__subclasses__() for kind in kinds(sub)]
-
     assert all(hasattr(explore, one) for one in explore.__all__)  # and so each is imported
-    found = kinds(Widget)
-    assert len(found) + len(EVERY) >= 25
+    found = {kind for kind in kinds(Widget) if kind.__module__.startswith("dtlib.explore")}
+    assert found - {*EVERY} >= {Bet, Answer}
     for kind in found:
-        name = f"dt-kind-{kind.__name__.lower()}"
-        assert kind._esm.endswith(f'export default {{ render: within("{name}", render) }};')
-        assert f":is(.{name}, .dt-static) {{" in kind._css
+        sheet = kind._css.removeprefix(kit_sheet() + SEAM)
+        on_top, inside, _ = sheet.partition(f".dt-kit.dt-kind-{kind.__name__.lower()} {{")
+        assert bool(sheet) == bool(inside) and (not on_top or on_top.startswith("@keyframes"))
+        assert kind._esm.startswith(kit_script() + SEAM)

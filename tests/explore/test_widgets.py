@@ -1,7 +1,5 @@
 """Widgets refuse what would mislead, and are the same on every build."""
 
-import json
-
 import pytest
 
 from dtlib.collectives import (
@@ -29,30 +27,6 @@ SWITCH = Switch(4, alpha=5 * us, beta=50 * GB)
 def explorer(**options):
     options = {"x": N, "sliders": P | ALPHA | BETA, "title": "Ring or tree"} | options
     return Explorer(PAIR, **options)
-
-
-def every_widget():
-    return [
-        bet("1.1", "How long?", unit="ms", anchor=35.0),
-        answer("1.1", 0.04),
-    ]
-
-
-@pytest.mark.parametrize("index", range(2))
-def test_a_widget_is_the_same_on_every_build(index):
-    first, second = every_widget()[index], every_widget()[index]
-    assert json.dumps(first.spec) == json.dumps(second.spec)
-    assert repr(first) == repr(second) and " at 0x" not in repr(first)
-    assert first.static().html == second.static().html
-
-
-@pytest.mark.parametrize("index", range(2))
-def test_a_widget_has_a_script_with_a_render_function_and_a_figure_for_print(index):
-    widget = every_widget()[index]
-    assert widget._esm.count("export default {") == 1
-    assert "import " not in widget._esm.replace("reference", "")
-    assert widget.static().html.startswith('<figure class="dt-figure dt-static">')
-    assert "http" not in widget._esm.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_a_curve_of_the_page_is_the_formula():
@@ -133,7 +107,7 @@ def test_a_map_needs_two_formulas():
     ("arguments", "options", "said"),
     [
         (("a", "?", "ms"), {}, "give an anchor"),
-        (("a", "?", "ms"), {"low": 5, "high": 5}, "no logarithmic line"),
+        (("a", "?", "ms"), {"low": 5, "high": 5}, "low 5 must be below high 5"),
         (("a", "?", "ms", 10), {"low": 20, "high": 50}, "anchor 10 is not between"),
     ],
 )
@@ -149,7 +123,7 @@ def test_an_answer_is_in_the_units_of_its_bet():
     bet("2.2", "Which share?", unit="%", low=1, high=100)
     assert answer("2.2", 0.25).spec["answer_text"] == "25 %"
     bet("2.3", "How often?", unit="times", low=1, high=100)
-    assert answer("2.3", 7.35).spec["answer_text"] == "7.3 times" or "7.4 times"
+    assert answer("2.3", 7.35).spec["answer_text"] == "7.3 times"
 
 
 @pytest.mark.parametrize(

@@ -132,11 +132,11 @@ def test_help_says_what_notation_and_decorator_know_before_the_example():
     )
 
 
-@pytest.mark.parametrize("stage", [-1, 4, 1.5])
-def test_a_number_that_its_symbol_never_takes_is_refused(stage):
-    says = f"model_state_bytes: stage is {stage}, but must be a whole number from 0 to 3"
+@pytest.mark.parametrize("zero", [-1, 4, 1.5])
+def test_a_number_that_its_symbol_never_takes_is_refused(zero):
+    says = f"model_state_bytes: zero is {zero}, but must be a whole number from 0 to 3"
     with pytest.raises(ValueError, match=re.escape(says)):
-        model_state_bytes(7e9, stage, dp=8)
+        model_state_bytes(7e9, zero, dp=8)
     with pytest.raises(ValueError, match="message_time: n is -1, but must be a number of at least"):
         message_time(-1, alpha=1e-6, beta=1e9)
     assert model_state_bytes(7e9, 3, 8) == 14e9  # the last that there is

@@ -30,6 +30,7 @@ ABOVE = [
     "contents", "shown", "estimator", "micro_lab", "explore", "exercises", "__main__", "__init__",
 ]
 FUNCTION, MODULE, FOLDER, CLONE = 60, 350, 24, 10
+OTHERS = {"node_modules", "vendor"}
 WRITTEN = ("dtlib", "tests", "book", "benchmarks", "labs")
 CHANGES = [
     "append", "add", "update", "clear", "pop", "popitem", "remove", "discard", "extend", "insert",
@@ -46,9 +47,9 @@ BOXES = {"list", "dict", "set", "defaultdict", "deque", "OrderedDict", "Counter"
 
 @cache
 def files(root: Path, *endings: str, folders: tuple[str, ...] = WRITTEN) -> list[Path]:
-    """The files of these endings in our folders, in order."""
+    """The files of these endings in our folders, in order; what others wrote is not ours."""
     found = (file for folder in folders for file in (root / folder).rglob("*"))
-    return sorted(f for f in found if f.suffix in endings and "node_modules" not in f.parts)
+    return sorted(f for f in found if f.suffix in endings and not OTHERS & set(f.parts))
 
 
 def source(file: Path) -> str:

@@ -1,22 +1,26 @@
 """Labs: the handed-out notebook gives nothing away, the solved one runs, nbgrader agrees."""
 
 import ast
-import csv
 import os
 import shutil
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import nbformat
 import pytest
+from nbgrader.api import Gradebook
+from replayed import graded, replay
 
 from book.__main__ import verify
 from book._tools import labs, notebooks
 from book._tools.checks import STEPS
 from book._tools.layout import ROOT, lab_sources
+from book._tools.warm_kernels import warm_kernels
 
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+PLACES = f"{ROOT}{os.pathsep}{Path(__file__).parent}"
 SOURCES = lab_sources()
 each_lab = pytest.mark.parametrize("source", SOURCES, ids=lambda s: s.stem)
 
@@ -124,13 +128,13 @@ def test_every_solved_notebook_runs_again_with_the_pages(monkeypatch):
     assert ["book", "verify"] in STEPS["notebooks"]
 
 
-def run(*command, cwd) -> str:
+def run(*command, cwd, environment=os.environ) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=cwd,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": PATH},
+        env={**environment, "PYTHONPATH": PLACES, "PATH": PATH},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -141,17 +145,19 @@ def inputs(notebook_file) -> list[tuple[str, str]]:
 
 
 PARTS = sorted({source.parts[-3] for source in SOURCES})
+RUN_BY_NBGRADER = "all-reduce-autopsy"
+REPLAYED = "\nfrom replayed import grades_from_outputs\n\ngrades_from_outputs(c)\n"
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(part, marks=pytest.mark.xdist_group(part), id=part) for part in PARTS],
-)
-def course(request, tmp_path_factory):
-    """A part's labs, and an nbgrader course that two students have handed them in to, graded."""
-    pytest.importorskip("nbgrader")
-    folder = tmp_path_factory.mktemp("course")
-    sources = [source for source in SOURCES if source.parts[-3] == request.param]
+@pytest.fixture(scope="session")
+def kernels():
+    """An environment in which nbgrader's kernels start warm."""
+    with warm_kernels({**os.environ, **notebooks.ENVIRONMENT}) as environment:
+        yield environment
+
+
+def graded_course(folder: Path, sources, environment, config="") -> dict:
+    """The marks of two students who have handed labs in, each with what can be reached."""
     labs.write_course(folder, sources)
     run("nbgrader", "generate_assignment", "*", "--create", cwd=folder)
     for source in sources:
@@ -159,26 +165,63 @@ def course(request, tmp_path_factory):
             handed_in = folder / "submitted" / student / source.stem / f"{source.stem}.ipynb"
             handed_in.parent.mkdir(parents=True)
             shutil.copy(file(source), handed_in)
-    run("nbgrader", "autograde", "*", cwd=folder)
-    run("nbgrader", "export", "--to", "grades.csv", cwd=folder)
-    return sources, folder
+    settings = folder / "nbgrader_config.py"
+    settings.write_text(settings.read_text() + config)
+    run("nbgrader", "autograde", "*", cwd=folder, environment=environment)
+    with Gradebook(f"sqlite:///{folder}/gradebook.db", folder.name) as gradebook:
+        return {
+            (name, who["student"]): (who["score"], who["max_score"])
+            for name in (source.stem for source in sources)
+            for who in gradebook.submission_dicts(name)
+        }
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(part, marks=pytest.mark.xdist_group(part), id=part) for part in PARTS],
+)
+def course(request, tmp_path_factory, kernels):
+    """A part's labs, an nbgrader course of them, and its marks: what is solved was run before."""
+    folder = tmp_path_factory.mktemp("course")
+    sources = [source for source in SOURCES if source.parts[-3] == request.param]
+    return sources, folder, graded_course(folder, sources, kernels, REPLAYED)
 
 
 def test_our_released_notebooks_are_what_nbgrader_hands_out(course):
-    sources, folder = course
+    sources, folder, _ = course
     for source in sources:
         theirs = folder / "release" / source.stem / f"{source.stem}.ipynb"
         assert inputs(theirs) == inputs(labs.released_file(source)), source.stem
 
 
 def test_nbgrader_gives_solved_notebooks_full_marks_and_released_ones_none(course):
-    sources, folder = course
-    with (folder / "grades.csv").open() as file:
-        grades = {(row["assignment"], row["student_id"]): row for row in csv.DictReader(file)}
+    sources, _, marks = course
     for source in sources:
-        diligent, idle = (grades[source.stem, student] for student in ("diligent", "idle"))
-        assert float(diligent["score"]) == float(diligent["max_score"]) > 0, source.stem
-        assert float(idle["score"]) == 0, source.stem
+        (full, most), (none, _) = marks[source.stem, "diligent"], marks[source.stem, "idle"]
+        assert full == most > 0, source.stem
+        assert none == 0, source.stem
+
+
+def test_nbgrader_gives_the_same_marks_when_it_runs_a_solved_notebook_itself(tmp_path, kernels):
+    (source,) = [source for source in SOURCES if source.stem == RUN_BY_NBGRADER]
+    marks = graded_course(tmp_path, [source], kernels)
+    (full, most), (none, _) = (marks[source.stem, who] for who in ("diligent", "idle"))
+    assert full == most > 0 == none
+
+
+def test_sabotage_only_what_was_run_is_given_its_outputs():
+    ran = nbformat.read(labs.solved_file(SOURCES[0]), 4)
+    replay(deepcopy(ran), ran)
+    for number, cell in enumerate(ran.cells):
+        changed = deepcopy(ran)
+        changed.cells[number].source += " "
+        with pytest.raises(ValueError, match=f"cell {number} is not the one that was run"):
+            replay(changed, ran)
+        if graded(cell):
+            ignored = deepcopy(ran)
+            ignored.cells[number].metadata["tags"] = ["nbval-ignore-output"]
+            with pytest.raises(ValueError, match=f"cell {number} is graded"):
+                replay(deepcopy(ran), ignored)
 
 
 def test_the_torchrun_form_runs_the_readers_functions_on_every_rank():

@@ -14,8 +14,8 @@ from dtlib.foundations import (
     MLA,
     MoE,
     TransformerSpec,
-    attention_flops_share,
-    causal_attention_flops_share,
+    attention_flops_fraction,
+    causal_attention_flops_fraction,
     dense_params,
     hardware_flops_utilisation,
     model_flops_utilisation,
@@ -177,8 +177,8 @@ def test_the_share_of_the_scores_is_s_over_6h_without_a_mask_and_half_with_one()
     for seq in (16, 384, 1000):
         full, causal = spec.score_flops(seq, causal=False), spec.score_flops(seq)
         assert Fraction(full, weights) == Fraction(seq, 6 * 64)
-        assert attention_flops_share(hidden=64, seq=seq) == full / weights
-        assert causal_attention_flops_share(hidden=64, seq=seq) == causal / weights
+        assert attention_flops_fraction(hidden=64, seq=seq) == full / weights
+        assert causal_attention_flops_fraction(hidden=64, seq=seq) == causal / weights
 
 
 def test_the_dense_formula_leaves_out_biases_norms_and_positions_only():

@@ -567,7 +567,7 @@ def wrapped(how, stage, group):
 
     if how == "ShardedOptimizer":
         sgd = torch.optim.SGD
-        return stage, ShardedOptimizer(stage.parameters(), sgd, group, stage=2, lr=1.0)
+        return stage, ShardedOptimizer(stage.parameters(), sgd, group, zero=2, lr=1.0)
     stage = (FullySharded if how == "FullySharded" else DataParallel)(stage, group)
     return stage, torch.optim.SGD(stage.parameters(), lr=1.0)
 

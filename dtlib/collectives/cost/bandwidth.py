@@ -88,7 +88,7 @@ def bus_bandwidth(operation: str, n, time, P):
     return algorithm_bandwidth(n, time) * bus_factor(operation, P)
 
 
-def busiest_port_share(primitive: Primitive, P: int) -> Fraction:
+def busiest_port_fraction(primitive: Primitive, P: int) -> Fraction:
     """What no algorithm for a primitive spares its busiest port, over the buffer of a rank.
 
     It is the largest of three: what a rank must send because it holds something that others want;
@@ -97,9 +97,9 @@ def busiest_port_share(primitive: Primitive, P: int) -> Fraction:
     more where no rank is both. That is proven where H or W is 1, or both are all ranks.
     Returns a Fraction: a bound, and the bus factor of NCCL tests, for each of `PRIMITIVES`.
 
-    >>> busiest_port_share(PRIMITIVES["all-reduce"], P=4)
+    >>> busiest_port_fraction(PRIMITIVES["all-reduce"], P=4)
     Fraction(3, 2)
-    >>> busiest_port_share(PRIMITIVES["broadcast"], P=4)
+    >>> busiest_port_fraction(PRIMITIVES["broadcast"], P=4)
     Fraction(1, 1)
     """
     chunks = primitive.cells(P)
@@ -117,7 +117,7 @@ def lower_bound_time(primitive: Primitive, n, P: int, alpha, beta):
     """Seconds that no algorithm for a primitive undercuts; that one meets them is not claimed.
 
     Equation: ceil(log2 P) rounds, because a round at most doubles how many ranks have something of
-    one rank, or one rank of how many; and `busiest_port_share` of the buffer through one port.
+    one rank, or one rank of how many; and `busiest_port_fraction` of the buffer through one port.
     Arguments: ``primitive``, one of `PRIMITIVES`; ``n`` bytes of a rank's buffer; ``P`` ranks;
     ``alpha`` seconds; ``beta`` bytes/s per direction. Returns seconds. Holds for one port per rank
     and rounds in step, without compression or adding in the network.
@@ -126,4 +126,4 @@ def lower_bound_time(primitive: Primitive, n, P: int, alpha, beta):
     >>> round(lower_bound_time(PRIMITIVES["broadcast"], 10**9, 8, alpha=5e-6, beta=50e9), 6)
     0.020015
     """
-    return ceil(log2(P)) * alpha + busiest_port_share(primitive, P) * n / beta
+    return ceil(log2(P)) * alpha + busiest_port_fraction(primitive, P) * n / beta

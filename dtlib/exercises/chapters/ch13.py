@@ -58,7 +58,7 @@ eighty_milliseconds = Numbers(
 _SPEED = 2600 / 2120
 _GAIN = (_SPEED - 1) / 0.3
 
-overlap_share = Numbers(
+overlap_fraction = Numbers(
     "ex-overlap-share",
     About("What 80 % of overlap is worth", "compute", 1, 6,
           "tell hidden time from gained speed", ("x13.5",)),

@@ -11,10 +11,10 @@ from dtlib.exercises.declarations.functions import Formula, Function, same_numbe
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import Limit, items, real, whole
+from dtlib.exercises.judges.pipelines import looped, stairs_law, thrifty_law, with_warm_up
 from dtlib.exercises.judges.recomputed import Stage, stage_law
-from dtlib.exercises.judges.schedules import legal
 from dtlib.exercises.verdict import NotYet
-from dtlib.parallelism.pipeline import Action, PipelineSchedule, gpipe, simulate
+from dtlib.parallelism.pipeline import gpipe, simulate
 
 # fmt: off
 GB, MB = 10**9, 10**6
@@ -97,38 +97,37 @@ what_stages_hold = Made(
 )
 
 
-def _one_f_one_b(p: int, m: int, warm_up=lambda p, r: p - 1 - r) -> PipelineSchedule:
-    rows = []
-    for r in range(p):
-        row = [Action("F", r, i) for i in range(m)]
-        for i in range(m):
-            row.insert(min(warm_up(p, r) + 1 + 2 * i, m + i), Action("BW", r, i))
-        rows.append(row)
-    return PipelineSchedule(rows, m)
+_MORE = "rank 1 still wants one micro-batch more than rank 0 sends before it waits"
 
-
-def _thrifty_law(given: Any, right: PipelineSchedule, p: int, m: int) -> None:
-    timeline = simulate(legal(given, ranks=p, batches=m, stages=p))
-    if timeline.makespan > 3 * (m + p - 1):
-        raise NotYet("legal, but slower than GPipe; which rank waits, and for whom?")
-    for rank, held in enumerate(timeline.peak_activations):
-        if held > min(m, p - rank):
-            raise NotYet(f"as fast as it can be, but rank {rank} holds {held} micro-batches, "
-                         "more than it has to")
-
+upside_down = Numbers(
+    "ex-upside-down",
+    About("Upside down", "compute", 2, 10,
+          "find what opens a circle of ranks that wait, and its price"),
+    [
+        Asked("done", 4, slips={1: "micro-batch 0 goes on to the other ranks",
+              0: "one forward pass waits for nobody", 3: "count rank 0 too",
+              10: "ranks 1 to 3 want micro-batch 1, which rank 0 never sends"}),
+        Asked("k", 7, slips={1: _MORE, 3: _MORE, 4: _MORE, 6: _MORE,
+              8: "one less: a forward pass follows the warm-up before a gradient"}),
+        Asked("held", 8, slips={1: "that is 1F1B's last rank", 4: "that is 1F1B's first rank",
+              7: "one more forward pass follows the warm-up"}),
+    ],
+    "the warm-up may not grow along the pipeline; lengthened, it is GPipe's",
+    keyed=True,
+)
 
 right_the_warm_up = Function(
     "ex-right-the-warm-up",
     About("Right the warm-up", "repair", 2, 15,
           "write 1F1B so that a checker and a simulator agree", ("B.6",)),
-    "my_1f1b(p, m)", _one_f_one_b,
+    "my_1f1b(p, m)", with_warm_up,
     lambda: (("", size) for size in ((1, 3), (2, 2), (3, 8), (4, 2), (4, 4), (4, 8), (8, 16))),
-    _thrifty_law,
+    thrifty_law,
     "on 7 pipelines as fast as GPipe, and no rank holds more than it must",
     {
-        "ranks 0, 1 wait for each other": lambda p, m: _one_f_one_b(p, m, lambda p, r: r),
-        "rank 0 holds": lambda p, m: _one_f_one_b(p, m, lambda p, r: 2 * (p - 1 - r)),
-        "slower than GPipe": lambda p, m: _one_f_one_b(p, m, lambda p, r: (p - 1 - r) // 2),
+        "ranks 0, 1 wait for each other": lambda p, m: with_warm_up(p, m, lambda p, r: r),
+        "rank 0 holds": lambda p, m: with_warm_up(p, m, lambda p, r: 2 * (p - 1 - r)),
+        "slower than GPipe": lambda p, m: with_warm_up(p, m, lambda p, r: (p - 1 - r) // 2),
     },
 )
 
@@ -143,36 +142,17 @@ against_what = Numbers(
 )
 
 
-def _looped(p: int, m: int, v: int, *, dealt: bool = True) -> PipelineSchedule:
-    rows = []
-    for r in range(p):
-        stages = range(r, p * v, p) if dealt else range(r * v, r * v + v)
-        forward = [Action("F", s, i) for s in stages for i in range(m)]
-        rows.append(forward + [Action("BW", s, i) for s in stages[::-1] for i in range(m)])
-    return PipelineSchedule(rows, m, p * v)
-
-
-def _stairs_law(given: Any, right: PipelineSchedule, p: int, m: int, v: int) -> None:
-    legal(given, ranks=p, batches=m, stages=p * v)
-    for rank in range(p):
-        if given.stages_of(rank) != list(range(rank, p * v, p)):
-            raise NotYet(f"rank {rank} holds stages {given.stages_of(rank)}")
-    lost = simulate(given).makespan - 3 * m
-    if v * lost > 3 * (p - 1):
-        raise NotYet(f"legal, but {float(lost):.3g} units are lost; stairs may be shorter")
-
-
 _STAIRS = (2, 2, 2), (2, 4, 3), (4, 4, 2), (4, 8, 2), (4, 8, 4), (8, 16, 2)
 
 shorter_stairs = Function(
     "ex-shorter-stairs",
     About("Shorter stairs", "design", 3, 30,
           "write a schedule whose fill and drain are one v-th as long", ("B.13",)),
-    "my_interleaved(p, m, v)", _looped, lambda: (("", size) for size in _STAIRS), _stairs_law,
+    "my_interleaved(p, m, v)", looped, lambda: (("", size) for size in _STAIRS), stairs_law,
     "on 6 pipelines no more is lost than p - 1 steps of the length of one stage",
     {
-        "holds stages": lambda p, m, v: _looped(p, m, v, dealt=False),
-        "stages, asked are": lambda p, m, v: _one_f_one_b(p, m),
+        "holds stages": lambda p, m, v: looped(p, m, v, dealt=False),
+        "stages, asked are": lambda p, m, v: with_warm_up(p, m),
     },
 )
 

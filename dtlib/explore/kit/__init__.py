@@ -2,5 +2,5 @@
 
 In Python: `source`, scripts and sheets as texts; `controls`, what the reader moves; `widget`, the
 base of all kinds; `still`, figures without a browser. In the page the scripts of `dtlib.drawing`
-come first, then `dom`, `frame`, `controls`, `player`, `widget`, `still`.
+come first, then `dom`, `frame`, `controls`, `player`, `storage`, `widget`, `still`.
 """

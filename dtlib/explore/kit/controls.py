@@ -46,6 +46,17 @@ def toggle(name: str, label: str, start: bool) -> dict:
     return {"kind": "toggle", "name": name, "label": label, "values": [0, 1], "index": int(start)}
 
 
+def grip(name: str, label: str, values: Sequence, start, unit: str = "") -> dict:
+    """A slider whose place is in the figure: the mark there that says `grip: name`.
+
+    >>> grip("node", "GPUs in a node", (2, 4, 8), 8)["index"]
+    2
+    """
+    among(name, start, values)
+    return {"kind": "grip", "name": name, "label": label, "unit": unit,
+            "values": list(values), "index": list(values).index(start)}  # fmt: skip
+
+
 def among(name: str, value, values: Sequence) -> None:
     """Raise ValueError, with the argument's name, for a value that is not one of these."""
     if value not in values:

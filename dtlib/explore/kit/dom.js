@@ -66,7 +66,8 @@ function whenSized(node, draw) {
 // A finger that begins on a grip does not scroll the page. The style `touch-action` is not heeded
 // everywhere inside of a figure; a touchstart that is refused is, but it comes only when the grip is
 // still there, and the first move draws the figure anew. So the drag begins after it.
-function onDrag(svg, move, start) {
+// `undo` is called when the page takes the finger away, because it scrolls.
+function onDrag(svg, move, start, undo = () => {}) {
   let down = false;
   let corner; // as it was when the drag began: a task that is met pushes the figure down
   let held = null;
@@ -98,9 +99,12 @@ function onDrag(svg, move, start) {
   svg.addEventListener("pointermove", (event) => {
     if (down) follow(event);
   });
-  for (const end of ["pointerup", "pointercancel"]) {
-    svg.addEventListener(end, () => {
-      down = false;
-    });
-  }
+  svg.addEventListener("pointerup", () => {
+    down = false;
+  });
+  svg.addEventListener("pointercancel", () => {
+    if (down && !held) undo();
+    down = false;
+    held = null;
+  });
 }

@@ -11,7 +11,8 @@ const within = (kind, render) => (view) => {
 };
 
 // The frame: title, reset, task, a place for the figure, controls, readout, a sentence in words.
-function frame(el, { title, hint, reset, task }) {
+// Controls are below the figure, or `beside` it, where there is room for a column so wide.
+function frame(el, { title, hint, reset, task, beside }) {
   const summary = h("p", { class: "dt-summary", "aria-live": "polite" });
   const parts = {
     stage: h("div", { class: "dt-stage" }),
@@ -26,11 +27,14 @@ function frame(el, { title, hint, reset, task }) {
       "div",
       { class: "dt-head" },
       h("p", { class: "dt-title" }, title),
-      h("button", { type: "button", class: "dt-button dt-reset", onclick: reset }, "Reset"),
+      reset
+        ? h("button", { type: "button", class: "dt-button dt-reset", onclick: reset }, "Reset")
+        : null,
     ),
     parts.task?.element,
-    parts.stage,
-    parts.controls,
+    beside
+      ? h("div", { class: "dt-beside", style: `--dt-beside: ${beside}px` }, parts.stage, parts.controls)
+      : [parts.stage, parts.controls],
     parts.readout,
     summary,
     hint ? h("p", { class: "dt-hint" }, hint) : null,

@@ -13,8 +13,8 @@ function stillOf(parts, spec, change = {}) {
     figures: at(STILL_WIDTH).map((figure) => writtenFigure(figure, STILL_WIDTH)),
     said: seen.said,
     names: { ...state, ...seen.names },
-    wide: roomOf(parts, spec, seen, at(STILL_WIDTH), STILL_WIDTH),
-    narrow: roomOf(parts, spec, seen, at(PHONE_WIDTH), PHONE_WIDTH),
+    wide: roomOf(parts, spec, seen, at, STILL_WIDTH),
+    narrow: roomOf(parts, spec, seen, at, PHONE_WIDTH),
   };
 }
 
@@ -29,8 +29,26 @@ function linesOf([label, ...words], width) {
   return lines;
 }
 
+// How many lines a text of this size takes.
+function textLines(text, size, width) {
+  const wanted = text.length * size * 0.49;
+  return wanted <= width ? 1 : Math.ceil(wanted / (width - 16)); // the last word of a line
+}
+
+// A readout says what room it takes.
+plainRows.room = (spec, { rows = [] }, width) =>
+  rows.reduce((sum, [name, value, share]) => {
+    const together = textLines(name + value, 16.5, width);
+    const count = together > 1 ? textLines(name, 15, width) + textLines(value, 16.5, width) : 1;
+    return sum + 9 + 22 * count + (share === undefined ? 0 : 10);
+  }, 0);
+
+equationRows.room = (spec, seen, width) =>
+  plainRows.room(spec, seen, width) + equationsRoom(spec, width);
+
 // The height of formulas below their names: of each on one line with its numbers, or on two.
-function equationsRoom({ curves }, touch, width) {
+function equationsRoom({ curves }, width) {
+  const touch = width < 560 ? 44 : 32;
   const letters = (content) => content.replace(/<[^>]*>|&[^;]*;/g, "").length;
   return curves.reduce((sum, { symbol, body, parts }) => {
     const wanted = 11 * letters(symbol) + (parts.length ? 28 : 11) * letters(body);
@@ -39,29 +57,28 @@ function equationsRoom({ curves }, touch, width) {
 }
 
 // The height of a widget whose inside has this width, from the sizes that its style sheet sets.
-function roomOf({ hint, player, readout: made }, spec, seen, figures, width) {
+function roomOf({ hint, player, beside = 0, readout = plainRows }, spec, seen, figuresAt, width) {
   const narrow = width < 560;
   const touch = narrow ? 44 : 34;
-  const lines = (text, size, within = width) => {
-    const wanted = text.length * size * 0.49;
-    return wanted <= within ? 1 : Math.ceil(wanted / (within - 16)); // the last word of a line
-  };
-  const head = Math.max(narrow ? 44 : 32, 22 * lines(spec.title, 17, width - 80));
-  const task = spec.task ? 24 + 22 * lines(`Try this: ${spec.task.text}`, 15, width - 52) : 0;
+  const column = narrow ? 0 : beside;
+  const head = Math.max(narrow ? 44 : 32, 22 * textLines(spec.title, 17, width - 80));
+  const task = spec.task ? 24 + 22 * textLines(`Try this: ${spec.task.text}`, 15, width - 52) : 0;
+  const figures = figuresAt(column ? width - column - 28 : width);
   const stage = 10 + figures.reduce((sum, { height }) => sum + height, 0);
-  const choices = spec.controls.filter(({ kind }) => kind === "choice");
-  const others = spec.controls.filter(({ kind }) => kind !== "choice");
+  const panel = spec.controls.filter(({ kind }) => kind !== "grip");
+  const open = panel.filter(({ folded }) => !folded);
+  const choices = open.filter(({ kind }) => kind === "choice");
+  const others = open.filter(({ kind }) => kind !== "choice");
   const heights = [
     ...choices.map(({ label, words }) => touch * linesOf([label, ...words], width)),
-    ...(narrow ? others : others.filter((_, i) => i % 2 === 0)).map(() => 18 + touch),
+    ...(narrow || column ? others : others.filter((_, i) => i % 2 === 0)).map(() => 18 + touch),
+    ...(open.length < panel.length ? [touch] : []), // the word that opens the others
   ];
   const controls = 8 + heights.reduce((sum, height) => sum + height + 4, -4);
   const transport = player ? (narrow ? 2 * touch + 16 : touch + 8) : 0;
-  const readout = (seen.rows ?? []).reduce((sum, [name, value, share]) => {
-    const together = lines(name + value, 16.5);
-    const count = together > 1 ? lines(name, 15) + lines(value, 16.5) : 1;
-    return sum + 9 + 22 * count + (share === undefined ? 0 : 10);
-  }, made === equationRows ? 8 + equationsRoom(spec, narrow ? 44 : 32, width) : 8);
-  const words = 8 + 20.3 * lines(seen.said, 14) + (hint ? 2 + 18.9 * lines(hint, 13) : 0);
-  return Math.round(28 + head + task + stage + transport + controls + readout + words);
+  const actions = seen.actions?.length ? (narrow ? 52 : 40) : 0;
+  const inner = column ? Math.max(stage, controls) : stage + controls;
+  const words = 8 + 20.3 * textLines(seen.said, 14, width) + (hint ? 2 + 18.9 * textLines(hint, 13, width) : 0);
+  const rows = 8 + readout.room(spec, seen, width);
+  return Math.round(28 + head + task + inner + transport + actions + rows + words);
 }

@@ -1,5 +1,5 @@
 // A widget is two functions of its state. `view(spec, state)` says what follows from it: `names` for
-// the task, `said` in a sentence, `rows` of numbers. `draw(spec, state, seen, width)` says what it
+// the task, `said` in a sentence, `rows` of numbers, `actions`, buttons. `draw(spec, state, seen, width)` says what it
 // looks like: one or several { height, label, marks }. Both are pure, so that Python can run them:
 // for the tests, and for the figure of a page without scripts. The rest is here, once.
 //
@@ -7,7 +7,11 @@
 // 0 to `last`, and where it has `glide`, milliseconds, a step is seen with state.moving from 0 to 1;
 // `changed(spec, state, change, before)` gives what a change of the reader's entails;
 // `drag(spec, state, seen, width, { x, y, figure, from, last })` gives the change that a pointer there
-// makes, which went down at `from` and was at `last` before; `readout` makes the rows otherwise.
+// makes, which went down at `from` and was at `last` before; `readout` makes the rows otherwise;
+// `kept: { read(spec, stored), write(spec, state) }` says what the browser keeps (storage.js);
+// `again: null` where nothing is to be reset; `beside: 240` has the controls at the left of the figure,
+// in a column so wide, where there is room. A drawing with `slides: { label, words, at, last, keys }`
+// is a slider itself; `keys` says what change each of them makes, or is null when none does any more.
 
 function widget(parts) {
   const render = (place) =>
@@ -17,8 +21,8 @@ function widget(parts) {
 
 function startOf({ player }, spec) {
   const values = spec.controls.map(({ name, values, index }) => [name, values[index]]);
-  const state = Object.fromEntries(values);
-  return player ? { [player.name]: Infinity, ...state, ...spec.start } : state;
+  const played = player ? { [player.name]: Infinity } : {};
+  return { ...played, ...Object.fromEntries(values), ...spec.start };
 }
 
 // The state with its step between the first and the last.
@@ -52,35 +56,60 @@ const drawingsOf = ({ draw }, spec, state, seen, width) => [
   draw(spec, state, seen, width),
 ].flat();
 
+// A figure that is one slider: what its keys do is data, as its marks are.
+function slidOf(svg, set) {
+  let keys = {};
+  svg.addEventListener("keydown", (event) => {
+    const change = event.altKey || event.ctrlKey || event.metaKey ? null : keys[event.key];
+    if (!change) return;
+    event.preventDefault();
+    set(change);
+  });
+  return ({ label, words, at, last, keys: now }) => {
+    keys = now ?? {};
+    const aria = { label, valuetext: words, valuenow: at, valuemin: 0, valuemax: last, disabled: !now };
+    for (const [name, value] of Object.entries(aria)) svg.setAttribute(`aria-${name}`, value);
+    svg.setAttribute("role", "slider");
+    svg.setAttribute("tabindex", 0);
+  };
+}
+
 // The place of the figures: each is drawn anew from its marks.
-function easelOf(stage, set, dragged) {
+function easelOf(stage, set, dragging, hold) {
   const figures = [];
   const newFigure = (figure) => {
     const svg = s("svg", { class: "dt-drawing" });
     stage.append(svg);
-    if (!dragged) return svg;
+    const made = { svg, slid: slidOf(svg, set) };
+    if (!dragging) return made;
     svg.classList.add("dt-drags");
     let [from, last] = [null, null];
     const move = (x, y) => {
-      dragged({ x, y, figure, from: (from ??= { x, y }), last: last ?? from });
+      dragging.move({ x, y, figure, from: (from ??= { x, y }), last: last ?? from });
       last = { x, y };
     };
-    svg.addEventListener("mousedown", (event) => event.preventDefault()); // the focus stays
-    onDrag(svg, move, () => {
+    const start = () => {
       from = last = null;
-    });
-    return svg;
+      if (svg.hasAttribute("tabindex")) svg.focus({ preventScroll: true });
+    };
+    svg.addEventListener("mousedown", (event) => event.preventDefault()); // the focus stays
+    onDrag(svg, move, start, dragging.undo);
+    return made;
   };
   return (drawings, width) => {
-    drawings.forEach(({ height, label, marks }, i) => {
-      const svg = (figures[i] ??= newFigure(i));
+    drawings.forEach(({ height, label, marks, slides }, i) => {
+      const { svg, slid } = (figures[i] ??= newFigure(i));
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       svg.setAttribute("height", height);
       svg.setAttribute("aria-label", label);
       const focused = pressables(svg).indexOf(document.activeElement);
+      const inHand = gripsOf(svg).find((one) => one === document.activeElement)?.dataset.grip;
       svg.replaceChildren(...marksOf(marks).map((one) => drawn(one, set)));
-      const buttons = pressables(svg);
-      svg.setAttribute("role", buttons.length ? "group" : "img");
+      const [buttons, grips] = [pressables(svg), gripsOf(svg)];
+      grips.forEach(hold);
+      if (slides) slid(slides);
+      else svg.setAttribute("role", buttons.length + grips.length ? "group" : "img");
+      grips.find(({ dataset }) => dataset.grip === inHand)?.focus({ preventScroll: true });
       if (buttons[focused]) focusOn(buttons[focused]);
       else reachable(svg, buttons[0]);
     });
@@ -95,28 +124,48 @@ function panelOf(page, { readout = plainRows }, spec, set) {
   const controls = spec.controls.map((control) =>
     controlOf(control, (value) => set({ [control.name]: value })),
   );
-  page.controls.append(...controls.map(({ element }) => element));
+  const elements = (folded) =>
+    controls.filter((_, i) => Boolean(spec.controls[i].folded) === folded).flatMap(({ element }) => element ?? []);
+  page.controls.append(...elements(false), foldOf(elements(true)));
+  const showActions = buttonRow(page.stage, set);
   const showRows = readout(page.readout, spec, set);
   return {
     show(state, seen) {
       spec.controls.forEach(({ name }, i) => controls[i].show(state[name]));
       page.task?.set(met({ ...state, ...seen.names }));
-      showRows(seen.rows ?? [], state);
+      showActions(seen.actions ?? []);
+      showRows(seen.rows ?? [], state, seen);
       page.say(seen.said);
     },
     // Who begins to drag can go on by keys.
     focusOn(change) {
       const moved = spec.controls.findIndex(({ name }) => name in change);
-      controls[moved]?.element.querySelector("input").focus({ preventScroll: true });
+      if (moved < 0) return;
+      const grip = page.stage.querySelector(`[data-grip="${spec.controls[moved].name}"]`);
+      (grip ?? controls[moved].element.querySelector("input")).focus({ preventScroll: true });
     },
   };
 }
 
+// A drag: each move makes a change, and all are undone where the page takes the finger away.
+function draggingOf({ drag }, now, set, panel) {
+  let before = {};
+  const move = (at) => {
+    const change = drag(...now(), at) ?? {};
+    if (at.last === at.from) {
+      [, before] = now();
+      panel.focusOn(change);
+    }
+    set(change);
+  };
+  return drag ? { move, undo: () => set(before) } : null;
+}
+
 function rendered(parts, { model, el }) {
   const spec = model.get("spec");
-  const { hint, view, drag } = parts;
+  const { hint, view, beside, again = reset } = parts;
   el.classList.add("dt-kit");
-  const page = frame(el, { title: spec.title, hint, task: spec.task, reset });
+  const page = frame(el, { title: spec.title, hint, beside, task: spec.task, reset: again });
   let [state, seen, width] = [{}, null, Math.round(page.stage.clientWidth)]; // drawn at once
 
   const panel = panelOf(page, parts, spec, set);
@@ -128,27 +177,25 @@ function rendered(parts, { model, el }) {
     : null;
   const glider = gliderOf(parts.player?.glide, paintAll);
   if (player) page.stage.after(player.element);
-  const paint = easelOf(page.stage, set, drag ? dragged : null);
+  const dragging = draggingOf(parts, () => [spec, state, seen, width], set, panel);
+  const paint = easelOf(page.stage, set, dragging, (node) => gripped(node, spec, state, set));
+  const keeper = keeperOf(parts, spec, update);
   const unwatch = whenSized(page.stage, (now) => {
     if (now !== width) paintAll((width = now));
   });
-
-  function dragged(at) {
-    const change = drag(spec, state, seen, width, at) ?? {};
-    if (at.last === at.from) panel.focusOn(change);
-    set(change);
-  }
 
   // What the reader does ends the playing; what the player does, not.
   function set(change) {
     player?.pause();
     update(entailed(parts, spec, state, change));
+    keeper.keep(state);
   }
 
   function reset() {
     player?.pause();
     state = {};
     update(startOf(parts, spec));
+    keeper.keep(state);
   }
 
   function update(change) {
@@ -165,9 +212,11 @@ function rendered(parts, { model, el }) {
     paint(drawingsOf(parts, spec, { ...state, moving: glider.moving() }, seen, width), width);
   }
 
-  reset();
+  update(startOf(parts, spec));
+  keeper.recall();
   return () => {
     unwatch();
+    keeper.stop();
     glider.stop();
     player?.pause();
   };

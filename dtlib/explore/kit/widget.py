@@ -1,6 +1,7 @@
 """The base of all widgets: what Python knows of one, its script and sheet, its static figure."""
 
 import html
+from typing import ClassVar
 
 import anywidget
 import traitlets
@@ -31,6 +32,7 @@ class Widget(anywidget.AnyWidget):
     """
 
     spec = traitlets.Dict().tag(sync=True)
+    printed: ClassVar[dict] = {}  # what differs from the first state in the static figure
 
     def __init_subclass__(cls, **options) -> None:
         if "_esm" not in cls.__dict__:  # anywidget derives once more, with traits in their place
@@ -78,7 +80,7 @@ class Widget(anywidget.AnyWidget):
         display(self.static())
 
     def static(self) -> Output:
-        """The figure of the default state, for print and for pages without scripts.
+        """The figure of the first state, or the `printed`, for print and for pages without scripts.
 
         It is drawn by the widget's own script, and keeps the room that the widget will take. Where
         there is no QuickJS, as in a reader's own notebook, there is no figure.
@@ -87,7 +89,7 @@ class Widget(anywidget.AnyWidget):
             from dtlib.explore.kit.still import still
         except ImportError:
             return Output(f"{self!r}, as a figure", html="")
-        seen = still(self)
+        seen = still(self, **self.printed)
         said = seen["said"]
         caption = f"{as_sentence(self.spec['title'])} {said[0].upper()}{as_sentence(said[1:])}"
         room = f"--dt-wide: {seen['wide']}px; --dt-narrow: {seen['narrow']}px"

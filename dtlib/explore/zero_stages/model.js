@@ -1,14 +1,14 @@
 // A step in a ZeRO stage, as the library has exported it: what is held, sent, and said of it.
 
-const zeroBytes = (spec, { stage, ranks, micro_batches }) =>
-  spec.bytes[`${stage} ${ranks} ${micro_batches}`];
+const zeroBytes = (spec, { zero, ranks, micro_batches }) =>
+  spec.bytes[`${zero} ${ranks} ${micro_batches}`];
 
-const zeroRun = (spec, { stage, micro_batches }) => spec.runs[`${stage} ${micro_batches}`];
+const zeroRun = (spec, { zero, micro_batches }) => spec.runs[`${zero} ${micro_batches}`];
 
 // What a task may ask, besides the choices.
 function zeroValues(spec, state) {
   const mine = zeroBytes(spec, state);
-  const plain = zeroBytes(spec, { ...state, stage: 0 });
+  const plain = zeroBytes(spec, { ...state, zero: 0 });
   const plainTotal = plain.sent[plain.sent.length - 1];
   const peak = Math.max(...mine.held);
   const total = mine.sent[mine.sent.length - 1];
@@ -36,11 +36,11 @@ function zeroStrips(letter, rank, ranks) {
 }
 
 // An action in words.
-function zeroWords([kind, unit, batch], stage, many) {
+function zeroWords([kind, unit, batch], zero, many) {
   const of = many && batch >= 0 ? ` of micro-batch ${batch}` : "";
   const words = {
     gather:
-      stage === 3
+      zero === 3
         ? `all-gather: every rank gets the whole weights of layer ${unit}`
         : `all-gather: every rank gets the new weights of layer ${unit}`,
     forward: `forward pass through layer ${unit}${of}`,
@@ -48,7 +48,7 @@ function zeroWords([kind, unit, batch], stage, many) {
     release: `layer ${unit} is released: each rank keeps its part`,
     reduce: `reduce-scatter: each rank gets its part of the gradient's sum of layer ${unit}`,
     "all-reduce": `all-reduce: every rank gets the whole sum of the gradients of layer ${unit}`,
-    update: stage === 0 ? "every rank updates all weights" : "each rank updates the part it owns",
+    update: zero === 0 ? "every rank updates all weights" : "each rank updates the part it owns",
   };
   return words[kind];
 }

@@ -9,21 +9,21 @@ const KINDS = [["forward", "weights"], ["backward", "gradients"], ["weight", "op
 
 const gb = (bytes) => formatQuantity(bytes, "B", 3);
 const countOf = (spec, state) => zeroRun(spec, state).actions.length;
-const stagesOf = (spec) => spec.controls.find(({ name }) => name === "stage").words;
+const stagesOf = (spec) => spec.controls.find(({ name }) => name === "zero").words;
 
 function view(spec, state) {
-  const { stage, ranks, micro_batches: batches, done } = state;
+  const { zero, ranks, micro_batches: batches, done } = state;
   const bytes = zeroBytes(spec, state);
   const stages = stagesOf(spec);
-  const all = stages.map((_, other) => zeroValues(spec, { ...state, stage: other }));
-  const { peak, total } = all[stage];
+  const all = stages.map((_, other) => zeroValues(spec, { ...state, zero: other }));
+  const { peak, total } = all[zero];
   const action = zeroRun(spec, state).actions[done - 1];
-  const words = action ? zeroWords(action, stage, batches > 1) : "before the step, no gradients yet";
+  const words = action ? zeroWords(action, zero, batches > 1) : "before the step, no gradients yet";
   const [held, sent] = [bytes.held[done], bytes.sent[done]];
   const most = Math.max(...all.map((one) => one.total));
   const at = `action ${done} of ${countOf(spec, state)}`;
   return {
-    names: all[stage],
+    names: all[zero],
     rows: [
       [at, words],
       [`a rank holds, of at most ${gb(peak)}`, gb(held), held / all[0].peak],
@@ -31,14 +31,14 @@ function view(spec, state) {
       ...all.map((one, i) => [stages[i], `≤ ${gb(one.peak)} held, ${gb(one.total)} sent`]),
     ],
     said:
-      `${sentence(stages[stage])}, ${ranks} ranks, ${at}: ${words}. ` +
+      `${sentence(stages[zero])}, ${ranks} ranks, ${at}: ${words}. ` +
       `A rank holds ${gb(held)} and has sent ${gb(sent)}; ` +
       `data parallelism holds ${gb(all[0].peak)} and sends ${gb(all[0].total)} a step.`,
   };
 }
 
 function draw(spec, state, seen, width) {
-  const { ranks, done, stage } = state;
+  const { ranks, done, zero } = state;
   const run = zeroRun(spec, state);
   const column = (width - LEFT) / spec.units.length;
   const perByte = (ranks > 4 ? 42 : 68) / spec.parts.reduce((a, b) => a + b, 0);
@@ -55,7 +55,7 @@ function draw(spec, state, seen, width) {
         const x = LEFT + u * column;
         const wide = ((column - BETWEEN) * unit) / size;
         const gradient = letter[u] === "s" ? "sum" : letter[u];
-        const letters = [run.weights[done][u], gradient, stage ? "p" : "w"];
+        const letters = [run.weights[done][u], gradient, zero ? "p" : "w"];
         const busy = busyIn(run.actions[done - 1], u);
         const line = { stroke: ink.communicationText, "stroke-width": 1.6, fill: "none" };
         const ring = { x: x - 3, width: wide + 6, height: row - 8, rx: 4, ...line };

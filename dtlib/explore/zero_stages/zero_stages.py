@@ -19,9 +19,9 @@ class ZeroStages(Widget):
 
     Every stage is a `ZeroStep`, exported moment by moment. Arguments: `units`, the parameters of
     each unit of the model; `ranks` and `micro_batches`, what the reader may choose, the first of
-    each at the start; `stage` and `done`, the stage and the number of actions done at first;
+    each at the start; `zero` and `done`, the stage and the number of actions done at first;
     `element_bytes`, `optimizer_bytes` and `prefetch`, as for `ZeroStep`; `task`, a `Task` over
-    ``stage``, ``ranks``, ``micro_batches``, ``peak`` and ``total`` (bytes that a rank holds at
+    ``zero``, ``ranks``, ``micro_batches``, ``peak`` and ``total`` (bytes that a rank holds at
     most, and sends in the step), ``held_share`` and ``sent_share`` (those over data parallelism's),
     whose solution gives some of the first three.
     Raises ValueError for too many of anything, and for a task that cannot be met.
@@ -33,7 +33,7 @@ class ZeroStages(Widget):
         *,
         ranks: Sequence[int] = (4, 2, 8),
         micro_batches: Sequence[int] = (1, 2, 4),
-        stage: int = 3,
+        zero: int = 3,
         done: int = 14,
         element_bytes: float = 2,
         optimizer_bytes: float = 12,
@@ -54,11 +54,11 @@ class ZeroStages(Widget):
             for z, P, m in product(range(4), ranks, micro_batches)
         }
         choices = [
-            choice("stage", "Stage", dict(enumerate(STAGES)), stage),
+            choice("zero", "Stage", dict(enumerate(STAGES)), zero),
             slider("ranks", "ranks", sorted(ranks), ranks[0]),
             slider("micro_batches", "micro-batches", sorted(micro_batches), micro_batches[0]),
         ]
-        actions = len(self._steps[stage, ranks[0], micro_batches[0]].actions)
+        actions = len(self._steps[zero, ranks[0], micro_batches[0]].actions)
         if not 0 <= done <= actions:
             raise ValueError(f"done = {done}; this step has {actions} actions")
         super().__init__(
@@ -75,8 +75,8 @@ class ZeroStages(Widget):
             bytes={f"{z} {P} {m}": _bytes(step) for (z, P, m), step in self._steps.items()},
         )
 
-    def names(self, *, stage: int, ranks: int, micro_batches: int) -> dict[str, float]:
-        step, plain = (self._steps[z, ranks, micro_batches] for z in (stage, 0))
+    def names(self, *, zero: int, ranks: int, micro_batches: int) -> dict[str, float]:
+        step, plain = (self._steps[z, ranks, micro_batches] for z in (zero, 0))
         return {
             "peak": step.peak_bytes,
             "total": step.sent,

@@ -94,13 +94,13 @@ class PaceModel:
     - `touches`: a kept tensor is written and read once in the forward pass, as is one that is not
       kept; the backward pass does the same again with the gradients.
     - `idle`: gaps of one layer's pass; an optimised, compiled or captured step has fewer.
-    - `line_share`: share of a link's line rate that collectives reach after protocol overhead.
+    - `line_fraction`: share of a link's line rate that collectives reach after protocol overhead.
     """
 
     attention_fraction: float = 0.4
     touches: float = 8
     idle: float = 5e-4
-    line_share: float = 0.8
+    line_fraction: float = 0.8
 
 
 def products_time(spec, tokens: int, gpu: GPU, *, tp: int = 1, dtype: str = "bf16"):

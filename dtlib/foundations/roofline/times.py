@@ -113,15 +113,15 @@ def serial_rate(intensity, peak, bandwidth):
     "the two extremes of the roofline, and what lies between",
     "overlap 1 hides as much as there is to hide behind, overlap 0 hides nothing",
 )
-def overlapped_time(computing, comm, overlap_share):
+def overlapped_time(computing, comm, overlap_fraction):
     """The time of work that computes and moves, when a share of what could overlap does.
 
     The sum of both, less the overlap, of which there can be no more than the shorter.
 
-    >>> [overlapped_time(computing=3, comm=2, overlap_share=w) for w in (0, 0.5, 1)]
+    >>> [overlapped_time(computing=3, comm=2, overlap_fraction=w) for w in (0, 0.5, 1)]
     [5, 4.0, 3]
     """
-    return computing + comm - overlap_share * minimum(computing, comm)
+    return computing + comm - overlap_fraction * minimum(computing, comm)
 
 
 @formula(

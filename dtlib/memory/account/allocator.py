@@ -19,7 +19,7 @@ _KORTHIKANTI = "Korthikanti et al. 2023"
 class AllocatorModel:
     """What an allocator holds beyond what is in use.
 
-    `reserve_share` is what it keeps for nobody, over what comes and goes in a step: blocks of a
+    `reserve_fraction` is what it keeps for nobody, over what comes and goes in a step: blocks of a
     step's tensors are of many sizes, and the gaps between them are lost; the model state, which is
     allocated once, loses nothing. `ahead_bytes` stands for one tensor of 16 bits for each layer:
     under sequence parallelism a layer's full-width message is sent on another stream, and the
@@ -40,17 +40,17 @@ class AllocatorModel:
     on H200, which compiled their loss: with 4 bytes for each logit instead of 10 it is 6.6 %.
     Raises ValueError for a number below 0.
 
-    >>> AllocatorModel().reserve_share
+    >>> AllocatorModel().reserve_fraction
     0.15
     """
 
-    reserve_share: float = 0.15
+    reserve_fraction: float = 0.15
     ahead_bytes: float = 2
     source: str = "fitted to nanotron's runs, see benchmarks/memory/memory_account.py"
 
     def __post_init__(self):
         require_not_negative(
-            "AllocatorModel", reserve_share=self.reserve_share, ahead_bytes=self.ahead_bytes
+            "AllocatorModel", reserve_fraction=self.reserve_fraction, ahead_bytes=self.ahead_bytes
         )
 
 
@@ -132,12 +132,12 @@ def ahead_buffer_bytes(ahead_bytes, layers, seq, micro_batch, hidden, cp):
     "fitted to nanotron's runs",
     "PyTorch's caching allocator with its defaults",
 )
-def reserve_bytes(reserve_share, moving_bytes):
+def reserve_bytes(reserve_fraction, moving_bytes):
     """What the allocator holds and nobody uses.
 
     A share of what comes and goes.
 
-    >>> reserve_bytes(reserve_share=0.15, moving_bytes=20e9) / 1e9
+    >>> reserve_bytes(reserve_fraction=0.15, moving_bytes=20e9) / 1e9
     3.0
     """
-    return reserve_share * moving_bytes
+    return reserve_fraction * moving_bytes

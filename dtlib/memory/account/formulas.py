@@ -8,39 +8,39 @@ _STAGES = "stages 0 to 3; the parts are equal"
 
 
 @formula(r"N_w", "", _ZERO, _STAGES)
-def weight_shards(stage, dp):
+def weight_shards(zero, dp):
     """How many parts the weights are cut into, of which a rank holds one.
 
     From stage 3 on one part for each replica, before that the whole.
 
-    >>> [weight_shards(stage, dp=8) for stage in range(4)]
+    >>> [weight_shards(zero, dp=8) for zero in range(4)]
     [1, 1, 1, 8]
     """
-    return where(stage < 3, 1, dp)
+    return where(zero < 3, 1, dp)
 
 
 @formula(r"N_g", "", _ZERO, _STAGES)
-def gradient_shards(stage, dp):
+def gradient_shards(zero, dp):
     """How many parts the gradients are cut into, of which a rank holds one.
 
     From stage 2 on one part for each replica, before that the whole.
 
-    >>> [gradient_shards(stage, dp=8) for stage in range(4)]
+    >>> [gradient_shards(zero, dp=8) for zero in range(4)]
     [1, 1, 8, 8]
     """
-    return where(stage < 2, 1, dp)
+    return where(zero < 2, 1, dp)
 
 
 @formula(r"N_o", "", _ZERO, _STAGES)
-def optimizer_shards(stage, dp):
+def optimizer_shards(zero, dp):
     """How many parts the optimizer's state is cut into, of which a rank holds one.
 
     From stage 1 on one part for each replica, before that the whole.
 
-    >>> [optimizer_shards(stage, dp=8) for stage in range(4)]
+    >>> [optimizer_shards(zero, dp=8) for zero in range(4)]
     [1, 8, 8, 8]
     """
-    return where(stage < 1, 1, dp)
+    return where(zero < 1, 1, dp)
 
 
 @formula(
@@ -52,20 +52,20 @@ def optimizer_shards(stage, dp):
         "weights and two moments; buffers and fragmentation are not counted"
     ),
 )
-def model_state_bytes(params, stage, dp):
+def model_state_bytes(params, zero, dp):
     """What a rank holds of a model's weights, gradients and optimizer state.
 
     2, 2 and 12 bytes per parameter, each divided by its number of parts. `params` are those that
     this rank would hold without ZeRO: all of them, or its share under tensor and pipeline
     parallelism.
 
-    >>> [model_state_bytes(params=7.5e9, stage=stage, dp=64) / 1e9 for stage in range(4)]
+    >>> [model_state_bytes(params=7.5e9, zero=zero, dp=64) / 1e9 for zero in range(4)]
     [120.0, 31.40625, 16.640625, 1.875]
     """
     return (
-        2 * params / weight_shards(stage, dp)
-        + 2 * params / gradient_shards(stage, dp)
-        + 12 * params / optimizer_shards(stage, dp)
+        2 * params / weight_shards(zero, dp)
+        + 2 * params / gradient_shards(zero, dp)
+        + 12 * params / optimizer_shards(zero, dp)
     )
 
 
@@ -92,16 +92,16 @@ def rank_params(params, tp, p):
     "Rajbhandari et al. 2020",
     "equal layers; the next layer is gathered while one is computed",
 )
-def gathered_bytes(params, layers, stage, element_bytes):
+def gathered_bytes(params, layers, zero, element_bytes):
     """What stage 3 holds besides its share: whole layers, while they are computed.
 
     The weights of two layers; nothing before stage 3. `params` are those that the rank would hold
     without ZeRO.
 
-    >>> [gathered_bytes(params=30e9, layers=60, stage=z, element_bytes=2) for z in (2, 3)]
+    >>> [gathered_bytes(params=30e9, layers=60, zero=z, element_bytes=2) for z in (2, 3)]
     [0, 2000000000.0]
     """
-    return where(stage < 3, 0, 2 * element_bytes * params / layers)
+    return where(zero < 3, 0, 2 * element_bytes * params / layers)
 
 
 @formula(

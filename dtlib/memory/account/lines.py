@@ -48,7 +48,7 @@ def given_quantities(asked: Asked) -> dict[str, Given | float]:
         "kv_heads": spec.kv_heads,
         "stream_ranks": asked.stream_ranks,
         "segment": layout.segment,
-        "stage": layout.zero,
+        "zero": layout.zero,
         "dp": Given(layout.dp * layout.cp, "", "ranks that hold the same weights"),
     }
     if asked.gpu:
@@ -84,7 +84,7 @@ def state_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
                 continue
             feeds = {"params": params, "element_bytes": f"{part}_width", "dp": dp}
             if part == "passing":
-                feeds["stage"] = 0
+                feeds["zero"] = 0
             label = f"experts' {_LABELS[part]}" if prefix else _LABELS[part]
             formula = _HELD.get(part, held_optimizer_bytes)
             lines[prefix + part] = line(formula, label=label, **feeds)

@@ -127,7 +127,7 @@ def rank_memory(
     lines["moving"] = total(*moving, label="comes and goes")
     parts = ["state", "moving"]
     if allocator:
-        given["reserve_share"] = Given(allocator.reserve_share, "", "", allocator.source)
+        given["reserve_fraction"] = Given(allocator.reserve_fraction, "", "", allocator.source)
         lines["reserve"] = line(reserve_bytes, label="allocator's reserve", moving_bytes="moving")
         parts.append("reserve")
     lines["memory"] = total(*parts, within="hbm" if gpu else "")

@@ -102,16 +102,16 @@ recipes = _Recipes({recipe.name: recipe for recipe in _RECIPES})
 
 
 @formula(r"M_\text{w}", "B", _ZERO, "stages 0 to 3; the parts are equal")
-def held_weight_bytes(params, element_bytes, stage, dp):
+def held_weight_bytes(params, element_bytes, zero, dp):
     """What a rank holds of the weights that multiply.
 
     So many bytes for each parameter; stage 3 divides them among the replicas. `params` are this
     rank's without ZeRO.
 
-    >>> [held_weight_bytes(params=7e9, element_bytes=2, stage=z, dp=8) / 1e9 for z in (2, 3)]
+    >>> [held_weight_bytes(params=7e9, element_bytes=2, zero=z, dp=8) / 1e9 for z in (2, 3)]
     [14.0, 1.75]
     """
-    return element_bytes * params / weight_shards(stage, dp)
+    return element_bytes * params / weight_shards(zero, dp)
 
 
 @formula(
@@ -120,29 +120,29 @@ def held_weight_bytes(params, element_bytes, stage, dp):
     _ZERO,
     "stages 0 to 3; the parts are equal; kept from one micro-batch to the next",
 )
-def held_gradient_bytes(params, element_bytes, stage, dp):
+def held_gradient_bytes(params, element_bytes, zero, dp):
     """What a rank holds of the gradients.
 
     So many bytes for each parameter; from stage 2 on divided among the replicas. `params` are this
     rank's without ZeRO.
 
-    >>> [held_gradient_bytes(params=7e9, element_bytes=2, stage=z, dp=8) / 1e9 for z in (1, 2)]
+    >>> [held_gradient_bytes(params=7e9, element_bytes=2, zero=z, dp=8) / 1e9 for z in (1, 2)]
     [14.0, 1.75]
     """
-    return element_bytes * params / gradient_shards(stage, dp)
+    return element_bytes * params / gradient_shards(zero, dp)
 
 
 @formula(r"M_\text{o}", "B", _ZERO, "stages 0 to 3; the parts are equal")
-def held_optimizer_bytes(params, element_bytes, stage, dp):
+def held_optimizer_bytes(params, element_bytes, zero, dp):
     """What a rank holds of something that only the optimizer needs: master copy or moments.
 
     So many bytes for each parameter; from stage 1 on divided among the replicas. `params` are this
     rank's without ZeRO.
 
-    >>> [held_optimizer_bytes(params=7e9, element_bytes=12, stage=z, dp=8) / 1e9 for z in (0, 1)]
+    >>> [held_optimizer_bytes(params=7e9, element_bytes=12, zero=z, dp=8) / 1e9 for z in (0, 1)]
     [84.0, 10.5]
     """
-    return element_bytes * params / optimizer_shards(stage, dp)
+    return element_bytes * params / optimizer_shards(zero, dp)
 
 
 @dataclass(frozen=True)

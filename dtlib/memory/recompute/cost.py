@@ -90,12 +90,12 @@ def one_slot_advances(layers):
     "counting",
     "classical layers; all scores count, no causal half; the head is not counted",
 )
-def selective_work_share(hidden, seq):
+def selective_work_fraction(hidden, seq):
     """The work of one more attention core, over the work of a step without recomputation.
 
     4 s H FLOP a token and layer, over three times 24 H^2 + 4 s H.
 
-    >>> round(100 * selective_work_share(hidden=12288, seq=2048), 2)
+    >>> round(100 * selective_work_fraction(hidden=12288, seq=2048), 2)
     0.9
     """
     return seq / (18 * hidden) / (1 + seq / (6 * hidden))
@@ -110,12 +110,12 @@ def selective_work_share(hidden, seq):
         "the head does not"
     ),
 )
-def full_work_share(layers, hidden, seq, vocab):
+def full_work_fraction(layers, hidden, seq, vocab):
     """The work of one more forward pass of all layers, over that of a step: below a third.
 
     24 H^2 + 4 s H FLOP a token and layer, over three times that and the head's 2 H V.
 
-    >>> round(full_work_share(layers=12, hidden=768, seq=1024, vocab=50257), 3)
+    >>> round(full_work_fraction(layers=12, hidden=768, seq=1024, vocab=50257), 3)
     0.243
     """
     return layers * (24 * hidden + 4 * seq) / (3 * (layers * (24 * hidden + 4 * seq) + 2 * vocab))
@@ -127,12 +127,12 @@ def full_work_share(layers, hidden, seq, vocab):
     "Korthikanti et al. 2023",
     "classical layer with dropout, scores kept, 16-bit numbers, one rank",
 )
-def score_bytes_share(hidden, heads, seq):
+def score_bytes_fraction(hidden, heads, seq):
     """The share of a layer's kept bytes that selective recomputation of the scores saves.
 
     5 A s / H of 34 + 5 A s / H.
 
-    >>> round(score_bytes_share(hidden=12288, heads=96, seq=2048), 2)
+    >>> round(score_bytes_fraction(hidden=12288, heads=96, seq=2048), 2)
     0.7
     """
     return 5 * heads * seq / (34 * hidden + 5 * heads * seq)

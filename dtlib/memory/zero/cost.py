@@ -31,15 +31,15 @@ def sharded_sent_bytes(params, gathers, scatters, dp, element_bytes):
     _ZERO,
     "an all-reduce gathers once; stage 3 releases weights after each pass",
 )
-def weight_gathers(stage, m):
+def weight_gathers(zero, m):
     """How often a step gathers all weights, or before stage 1 all gradients.
 
     Once a step; in stage 3 for the forward and the backward pass of each micro-batch.
 
-    >>> [weight_gathers(stage, m=4) for stage in range(4)]
+    >>> [weight_gathers(zero, m=4) for zero in range(4)]
     [1, 1, 1, 8]
     """
-    return where(stage < 3, 1, 2 * m)
+    return where(zero < 3, 1, 2 * m)
 
 
 @formula(
@@ -48,15 +48,15 @@ def weight_gathers(stage, m):
     _ZERO,
     "from stage 2 on a rank keeps no whole gradient between micro-batches",
 )
-def gradient_scatters(stage, m):
+def gradient_scatters(zero, m):
     """How often a step reduces and scatters all gradients.
 
     Once a step, or from stage 2 on once for each micro-batch.
 
-    >>> [gradient_scatters(stage, m=4) for stage in range(4)]
+    >>> [gradient_scatters(zero, m=4) for zero in range(4)]
     [1, 1, 4, 4]
     """
-    return where(stage < 2, 1, m)
+    return where(zero < 2, 1, m)
 
 
 @formula(
@@ -68,18 +68,18 @@ def gradient_scatters(stage, m):
         "micro-batches add to whole gradients"
     ),
 )
-def zero_sent_bytes(params, stage, dp, m, element_bytes):
+def zero_sent_bytes(params, zero, dp, m, element_bytes):
     """What a rank sends in one step, in each stage of ZeRO; stage 0 is data parallelism.
 
     One micro-batch costs 2, 2, 2 and 3 times the model; m of them cost 2, 2, m + 1, 3 m.
 
-    >>> [zero_sent_bytes(1e9, stage, dp=1000, m=1, element_bytes=2) / 1e9 for stage in range(4)]
+    >>> [zero_sent_bytes(1e9, zero, dp=1000, m=1, element_bytes=2) / 1e9 for zero in range(4)]
     [3.996, 3.996, 3.996, 5.994]
-    >>> [zero_sent_bytes(1e9, stage, dp=1000, m=16, element_bytes=2) / 1e9 for stage in range(4)]
+    >>> [zero_sent_bytes(1e9, zero, dp=1000, m=16, element_bytes=2) / 1e9 for zero in range(4)]
     [3.996, 3.996, 33.966, 95.904]
     """
     return sharded_sent_bytes(
-        params, weight_gathers(stage, m), gradient_scatters(stage, m), dp, element_bytes
+        params, weight_gathers(zero, m), gradient_scatters(zero, m), dp, element_bytes
     )
 
 
@@ -106,7 +106,7 @@ def sharded_exchange_time(n, layers, m, dp, alpha, beta):
 @formula(
     r"T_\text{ZeRO}", "s", _ZERO, f"{_RING}; up to stage 2 gradients are exchanged once a step"
 )
-def zero_exchange_time(stage, n, layers, m, dp, alpha, beta):
+def zero_exchange_time(zero, n, layers, m, dp, alpha, beta):
     """The time for which replicas exchange gradients, and in stage 3 weights, in one step.
 
     One ring all-reduce, or from stage 3 on what gathering adds. `n` counts a rank's undivided
@@ -116,7 +116,7 @@ def zero_exchange_time(stage, n, layers, m, dp, alpha, beta):
     [0.37, 4.46]
     """
     return where(
-        stage < 3,
+        zero < 3,
         ring_all_reduce_time(n, dp, alpha, beta),
         sharded_exchange_time(n, layers, m, dp, alpha, beta),
     )

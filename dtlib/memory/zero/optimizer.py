@@ -40,7 +40,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
     its own `zero_grad`: the module's does not know of those that are reduced already.
     Arguments: `parameters`, or parameter groups, as torch's optimizers take them, which become
     those of rank 0; `optimizer_class`, such as `torch.optim.AdamW`, with its `defaults`; `group`;
-    `stage` 1 or 2; `bucket_bytes`, of a flat tensor; `average=False` adds the ranks' gradients
+    `zero` 1 or 2; `bucket_bytes`, of a flat tensor; `average=False` adds the ranks' gradients
     and does not divide by P; `master_dtype`, of the parts and of the optimizer's state, where it
     is not that of the weights; `check=False` accepts an optimizer that is not elementwise, whose
     update then depends on P.
@@ -61,21 +61,21 @@ class ShardedOptimizer(torch.optim.Optimizer):
         optimizer_class: type,
         group,
         *,
-        stage: int = 1,
+        zero: int = 1,
         bucket_bytes: int = 25 * MiB,
         average: bool = True,
         master_dtype: torch.dtype | None = None,
         check: bool = True,
         **defaults,
     ):
-        if stage not in (1, 2) or isinstance(stage, bool):
-            raise ValueError(f"stage = {stage!r}; allowed are 1 and 2 (3 is FullySharded)")
+        if zero not in (1, 2) or isinstance(zero, bool):
+            raise ValueError(f"zero = {zero!r}; allowed are 1 and 2 (3 is FullySharded)")
         _, P = ranks_of(group)
         require_positive("ShardedOptimizer", bucket_bytes=bucket_bytes)
         check_dtypes("ShardedOptimizer", master_dtype=master_dtype)
         if check:
             check_elementwise(lambda tensors: optimizer_class(tensors, **defaults))
-        self.stage, self.group = stage, group
+        self.zero, self.group = zero, group
         self.optimizer = self._make = partial(optimizer_class, **defaults)
         self._sizes = bucket_bytes, master_dtype
         self.flats: list[PartedFlat] = []
@@ -108,7 +108,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
         self.flats = flats + self.flats  # the last group's gradients are ready first
         for parameter in chain.from_iterable(alike):
             self._trained.add(parameter)
-            if self.stage == 2:
+            if self.zero == 2:
                 parameter.register_post_accumulate_grad_hook(self._on_ready)
 
     def step(self, closure: Callable | None = None):

@@ -52,21 +52,21 @@ class Moment(NamedTuple):
 class ZeroStep:
     """One step of training in a ZeRO stage: its actions, and what a rank holds after each.
 
-    Arguments: `stage` 0 to 3; `P` ranks; `units`, the parameters of each unit, in the order of the
+    Arguments: `zero` 0 to 3; `P` ranks; `units`, the parameters of each unit, in the order of the
     forward pass; `micro_batches`; `prefetch`, how many units ahead stage 3 gathers; `element_bytes`
     of weights and gradients, `optimizer_bytes` of the optimizer's state for each parameter.
     In stage 3 a gathered unit lies beside the part that the rank owns of it.
     Raises ValueError for another stage, and for no rank, unit or micro-batch. Activations, and the
     buffers that a collective copies into, are not counted. Source: Rajbhandari et al. 2020.
 
-    >>> step = ZeroStep(stage=3, P=4, units=[4, 4])
+    >>> step = ZeroStep(zero=3, P=4, units=[4, 4])
     >>> [str(moment.action) for moment in step.moments[1:5]]
     ['gather 0', 'forward 0', 'release 0', 'gather 1']
     >>> step.held, step.peak_bytes, step.sent
     (32.0, 46.0, 36.0)
     """
 
-    stage: int
+    zero: int
     P: int
     units: Sequence[float]
     micro_batches: int = 1
@@ -75,8 +75,8 @@ class ZeroStep:
     optimizer_bytes: float = 12
 
     def __post_init__(self):
-        if self.stage not in range(4) or isinstance(self.stage, bool):
-            raise ValueError(f"stage = {self.stage!r}; allowed are 0, 1, 2 and 3")
+        if self.zero not in range(4) or isinstance(self.zero, bool):
+            raise ValueError(f"zero = {self.zero!r}; allowed are 0, 1, 2 and 3")
         require_count("ZeroStep", P=self.P, micro_batches=self.micro_batches)
         require_count("ZeroStep", 0, prefetch=self.prefetch)
         require_type("ZeroStep", Sequence, units=self.units)
@@ -118,29 +118,29 @@ class ZeroStep:
         for k in range(self.micro_batches):
             yield from self._pass("forward", forth, k)
             yield from self._pass("backward", forth[::-1], k)
-        if self.stage == 1:
+        if self.zero == 1:
             yield from (ZeroAction("reduce", u) for u in forth[::-1])
         yield ZeroAction("update")
-        if self.stage in (1, 2):
+        if self.zero in (1, 2):
             yield from (ZeroAction("gather", u) for u in forth[::-1])
 
     def _pass(self, kind: str, order: Sequence[int], k: int) -> Iterator[ZeroAction]:
         gathered: set[int] = set()
         for i, u in enumerate(order):
-            ahead = order[i : i + 1 + self.prefetch] if self.stage == 3 else ()
+            ahead = order[i : i + 1 + self.prefetch] if self.zero == 3 else ()
             yield from (ZeroAction("gather", v, k) for v in ahead if v not in gathered)
             gathered.update(ahead)
             yield ZeroAction(kind, u, k)
             if kind == "backward":
-                if self.stage == 0 and k == self.micro_batches - 1:
+                if self.zero == 0 and k == self.micro_batches - 1:
                     yield ZeroAction("all-reduce", u, k)
-                if self.stage >= 2:
+                if self.zero >= 2:
                     yield ZeroAction("reduce", u, k)
-            if self.stage == 3:
+            if self.zero == 3:
                 yield ZeroAction("release", u, k)
 
     def _moments(self) -> Iterator[Moment]:
-        weights = [PART if self.stage == 3 else WHOLE] * len(self.units)
+        weights = [PART if self.zero == 3 else WHOLE] * len(self.units)
         gradients, sent = [NONE] * len(self.units), 0.0
         yield Moment(None, tuple(weights), tuple(gradients), self._held(weights, gradients), sent)
         for action in self.actions:
@@ -155,7 +155,7 @@ class ZeroStep:
                 gradients[u] = PART
             elif action.kind == "all-reduce":
                 gradients[u] = SUM
-            elif action.kind == "update" and self.stage in (1, 2):
+            elif action.kind == "update" and self.zero in (1, 2):
                 weights = [STALE] * len(self.units)
             sent += self._sent(action)
             held = self._held(weights, gradients)
@@ -170,9 +170,9 @@ class ZeroStep:
 
     def _held(self, weights, gradients) -> float:
         part = 1 / self.P
-        weight = {PART: part, WHOLE: 1 + part if self.stage == 3 else 1, STALE: 1}
+        weight = {PART: part, WHOLE: 1 + part if self.zero == 3 else 1, STALE: 1}
         gradient = {NONE: 0, PART: part, PART_AND_OWN: 1 + part, OWN: 1, SUM: 1}
-        kept = part if self.stage else 1
+        kept = part if self.zero else 1
         return sum(
             n * self.element_bytes * (weight[w] + gradient[g]) + n * self.optimizer_bytes * kept
             for n, w, g in zip(self.units, weights, gradients, strict=True)

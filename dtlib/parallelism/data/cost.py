@@ -173,12 +173,12 @@ def last_backward_time(computing, m):
 
 
 @formula(r"T_\text{exposed}", "s", "arithmetic", "what is hidden costs the arithmetic nothing")
-def exposed_time(comm, hiding, overlap_share):
+def exposed_time(comm, hiding, overlap_fraction):
     """The part of a communication that no arithmetic hides.
 
     At most as much hides as there is arithmetic to hide under, and of that a share.
 
-    >>> exposed_time(comm=3.0, hiding=2.0, overlap_share=0.5)
+    >>> exposed_time(comm=3.0, hiding=2.0, overlap_fraction=0.5)
     2.0
     """
-    return maximum(0, comm - overlap_share * minimum(comm, hiding))
+    return maximum(0, comm - overlap_fraction * minimum(comm, hiding))

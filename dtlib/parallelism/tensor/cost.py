@@ -61,13 +61,13 @@ def tensor_forward_headroom(hidden, tp, element_bytes, peak, beta):
 
 
 @formula(r"\eta_\text{pad}", "", "count", "whole heads; the rank with most of them sets the pace")
-def head_imbalance_share(heads, tp):
+def head_imbalance_fraction(heads, tp):
     """How much more than an even share the busiest rank has to do, when ranks do not divide heads.
 
     The heads of the busiest rank over the mean, less one. Padding with heads that compute nothing
     costs the same.
 
-    >>> head_imbalance_share(heads=32, tp=6)
+    >>> head_imbalance_fraction(heads=32, tp=6)
     0.125
     """
     return ceil(heads / tp) * tp / heads - 1

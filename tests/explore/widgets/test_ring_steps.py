@@ -70,7 +70,7 @@ def test_what_would_mislead_is_refused(options, said):
 def test_a_press_on_a_step_shows_its_part_of_the_mask(browser, tmp_path):
     viewport = {"width": 1000, "height": 1200}
     with opened(browser, tmp_path, steps(), viewport=viewport) as tab:
-        tab.locator(".dt-ring-step").nth(5).click()
+        tab.locator(".dt-widget .dt-ring-step").nth(5).click()
         assert tab.locator(".dt-row-value").last.inner_text() == "5"
         assert tab.locator(".dt-scrub").input_value() == "5"
         tab.get_by_role("slider", name="ranks").press("ArrowLeft")

@@ -10,7 +10,7 @@ from dtlib.memory import ZeroStep, model_state_bytes, zero_sent_bytes
 
 TASK = Task(
     "save", "micro_batches == 4 and held_share <= 0.4 and sent_share <= 1",
-    {"stage": 1, "ranks": 8, "micro_batches": 4}, "Saved.",
+    {"zero": 1, "ranks": 8, "micro_batches": 4}, "Saved.",
 )  # fmt: skip
 
 
@@ -19,29 +19,29 @@ def model():
     return Scripts("zero_stages/model.js")
 
 
-@pytest.mark.parametrize("stage", range(4))
+@pytest.mark.parametrize("zero", range(4))
 @pytest.mark.parametrize(("ranks", "m"), [(2, 1), (4, 2), (8, 4)])
-def test_what_is_exported_is_the_step_of_the_library(model, stage, ranks, m):
+def test_what_is_exported_is_the_step_of_the_library(model, zero, ranks, m):
     shown = ZeroStages()
-    step = ZeroStep(stage, ranks, [1e9] * 3, m)
-    state = {"stage": stage, "ranks": ranks, "micro_batches": m}
+    step = ZeroStep(zero, ranks, [1e9] * 3, m)
+    state = {"zero": zero, "ranks": ranks, "micro_batches": m}
     bytes_ = model("zeroBytes(spec, state)", spec=shown.spec, state=state)
     assert bytes_["held"] == [moment.held for moment in step.moments]
     assert bytes_["sent"] == [moment.sent for moment in step.moments]
-    assert bytes_["sent"][-1] == pytest.approx(zero_sent_bytes(3e9, stage, ranks, m, 2))
+    assert bytes_["sent"][-1] == pytest.approx(zero_sent_bytes(3e9, zero, ranks, m, 2))
     values = model("zeroValues(spec, state)", spec=shown.spec, state=state)
-    assert values == pytest.approx(shown.names(stage=stage, ranks=ranks, micro_batches=m))
+    assert values == pytest.approx(shown.names(zero=zero, ranks=ranks, micro_batches=m))
     run = model("zeroRun(spec, state)", spec=shown.spec, state=state)
     assert [tuple(action) for action in run["actions"]] == list(step.actions)
 
 
-@pytest.mark.parametrize("stage", range(4))
-def test_the_strips_have_the_area_of_the_bytes(model, stage):
+@pytest.mark.parametrize("zero", range(4))
+def test_the_strips_have_the_area_of_the_bytes(model, zero):
     """Solid and hatched strips together: the account, but for the part beside a gathered unit."""
     ranks, m = 4, 2
     spec = ZeroStages().spec
-    run = spec["runs"][f"{stage} {m}"]
-    held = spec["bytes"][f"{stage} {ranks} {m}"]["held"]
+    run = spec["runs"][f"{zero} {m}"]
+    held = spec["bytes"][f"{zero} {ranks} {m}"]["held"]
 
     def area(letter, rank):
         strips = model("zeroStrips(letter, rank, ranks)", letter=letter, rank=rank, ranks=ranks)
@@ -52,18 +52,18 @@ def test_the_strips_have_the_area_of_the_bytes(model, stage):
     for i, bytes_ in enumerate(held):
         drawn = 0.0
         for w, g in zip(run["weights"][i], run["gradients"][i], strict=True):
-            whole = 0.25 if stage == 3 and w == "w" else 0
+            whole = 0.25 if zero == 3 and w == "w" else 0
             drawn += 2 * (areas["w" if w == "s" else w] + whole)
-            drawn += 2 * areas["sum" if g == "s" else g] + 12 * areas["p" if stage else "w"]
+            drawn += 2 * areas["sum" if g == "s" else g] + 12 * areas["p" if zero else "w"]
         assert drawn * 1e9 == pytest.approx(bytes_)
-    assert model_state_bytes(3e9, stage, ranks) in held
+    assert model_state_bytes(3e9, zero, ranks) in held
 
 
 def test_every_action_is_said_in_words(model):
     for key, run in ZeroStages().spec["runs"].items():
-        stage = int(key[0])
+        zero = int(key[0])
         for action in run["actions"]:
-            words = model("zeroWords(a, stage, true)", a=action, stage=stage)
+            words = model("zeroWords(a, zero, true)", a=action, zero=zero)
             assert words
             assert "undefined" not in words
 
@@ -73,11 +73,11 @@ def test_every_action_is_said_in_words(model):
     [
         ({"ranks": (16,)}, "ranks: 16; the figure has room for 8"),
         ({"units": [1] * 5}, "units: 5; the figure has room for 4"),
-        ({"stage": 4}, "stage: 4, but must be one of 0, 1, 2, 3"),
+        ({"zero": 4}, "zero: 4, but must be one of 0, 1, 2, 3"),
         ({"done": 99}, "done = 99; this step has 22 actions"),
-        ({"task": Task("", "stage == 3", {})}, "met already at the start"),
+        ({"task": Task("", "zero == 3", {})}, "met already at the start"),
         ({"task": Task("", "peak < 0", {})}, "is not met by its solution"),
-        ({"task": Task("", "speed > 1", {})}, "no 'speed'; there are stage"),
+        ({"task": Task("", "speed > 1", {})}, "no 'speed'; there are zero"),
     ],
 )
 def test_a_figure_that_would_mislead_is_refused(options, said):

@@ -261,8 +261,10 @@ def test_other_mistakes_are_named_too():
         rank_memory("llama", seq=1024)
     with pytest.raises(ValueError, match=r"in_flight is \[1, 2\], but must be one number for each"):
         pipeline_memory(LLAMA, pp=4, seq=64, in_flight=[1, 2])
-    with pytest.raises(ValueError, match="reserve_share is -1, but must be a number of at least"):
-        AllocatorModel(reserve_share=-1)
+    with pytest.raises(
+        ValueError, match="reserve_fraction is -1, but must be a number of at least"
+    ):
+        AllocatorModel(reserve_fraction=-1)
 
 
 TINY = TransformerSpec("tiny", 2, 64, 4, 100, positions=64)
@@ -307,7 +309,7 @@ DEEPSEEK = published_models["deepseek-v3"]
         (lambda: Chain((3,)), "layer 0 is 3, but must be a LayerCost"),
         (lambda: Chain((LayerCost(1, 1),), -1), "output_bytes is -1"),
         (lambda: check_recompute(3), "schedule is 3, but must be a RecomputeSchedule"),
-        (lambda: ZeroStep(stage=1, P=2, units=3), "units is 3, but must be a Sequence"),
+        (lambda: ZeroStep(zero=1, P=2, units=3), "units is 3, but must be a Sequence"),
         (lambda: square_gap(3), "make_optimizer is 3, but must be a Callable"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -50,27 +50,27 @@ def test_recipes_have_the_published_bytes_per_parameter(name, whole, divided, d)
     assert recipe.per_parameter(1, d) == whole - divided + divided / d
 
 
-@pytest.mark.parametrize("stage", range(4))
+@pytest.mark.parametrize("zero", range(4))
 @pytest.mark.parametrize("dp", [1, 2, 64])
-def test_the_mixed_recipe_is_the_formula_of_model_state(stage, dp):
-    per_parameter = recipes["mixed"].per_parameter(stage, dp)
-    assert 7.5e9 * per_parameter == pytest.approx(model_state_bytes(7.5e9, stage, dp), rel=1e-15)
+def test_the_mixed_recipe_is_the_formula_of_model_state(zero, dp):
+    per_parameter = recipes["mixed"].per_parameter(zero, dp)
+    assert 7.5e9 * per_parameter == pytest.approx(model_state_bytes(7.5e9, zero, dp), rel=1e-15)
 
 
-@pytest.mark.parametrize("stage", range(4))
-def test_the_three_held_formulas_add_up_to_model_state(stage):
-    feeds = {"params": Fraction(10**9), "stage": stage, "dp": Fraction(8)}
+@pytest.mark.parametrize("zero", range(4))
+def test_the_three_held_formulas_add_up_to_model_state(zero):
+    feeds = {"params": Fraction(10**9), "zero": zero, "dp": Fraction(8)}
     parts = (
         held_weight_bytes(element_bytes=2, **feeds)
         + held_gradient_bytes(element_bytes=2, **feeds)
         + held_optimizer_bytes(element_bytes=12, **feeds)
     )
-    assert parts == model_state_bytes(Fraction(10**9), stage, Fraction(8))
+    assert parts == model_state_bytes(Fraction(10**9), zero, Fraction(8))
 
 
 def test_thirteen_billion_on_eight_replicas():
     """208 GB undivided; 71.5, 48.75 and 26 by stage: the second is not 48.25."""
-    gb = [13 * recipes["mixed"].per_parameter(stage, 8) for stage in range(4)]
+    gb = [13 * recipes["mixed"].per_parameter(zero, 8) for zero in range(4)]
     assert gb == [208, 71.5, 48.75, 26]
 
 
@@ -83,12 +83,12 @@ def test_seventy_billion_need_as_many_80_gb_gpus_as_the_total_says(name, least):
     assert all(70e9 * recipe.per_parameter(0, P) > 80e9 for P in range(1, 40))
 
 
-@pytest.mark.parametrize(("stage", "percent"), [(0, 12.5), (1, 36), (2, 53), (3, 12.5)])
-def test_the_share_of_the_weights_in_the_state_has_a_basis(stage, percent):
+@pytest.mark.parametrize(("zero", "percent"), [(0, 12.5), (1, 36), (2, 53), (3, 12.5)])
+def test_the_share_of_the_weights_in_the_state_has_a_basis(zero, percent):
     """On 8 replicas: 2 bytes of 16, 5.5, 3.75; not 15, 20, 40, 60 per cent."""
     recipe = recipes["mixed"]
-    weights = recipe.weights / (8 if stage == 3 else 1)
-    share = 100 * weights / recipe.per_parameter(stage, 8)
+    weights = recipe.weights / (8 if zero == 3 else 1)
+    share = 100 * weights / recipe.per_parameter(zero, 8)
     assert share == pytest.approx(percent, abs=0.5)
 
 

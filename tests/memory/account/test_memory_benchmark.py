@@ -42,7 +42,7 @@ def test_a_row_becomes_the_arguments_of_the_account():
 
 def test_the_fit_finds_constants_that_made_the_runs():
     rows = [ROW | {"tp": tp, "pp": "1", "mbs": mbs} for tp in ("1", "2", "8") for mbs in ("1", "4")]
-    true = AllocatorModel(reserve_share=0.2, ahead_bytes=3)
+    true = AllocatorModel(reserve_fraction=0.2, ahead_bytes=3)
     made = []
     for run in runs.nanotron(rows):
         peak = run.account(true)

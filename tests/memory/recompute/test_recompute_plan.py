@@ -11,11 +11,11 @@ from dtlib.foundations import TransformerSpec, layer_activation_bytes
 from dtlib.memory.meter import Meter
 from dtlib.memory.recompute.cost import (
     best_segment_length,
-    full_work_share,
+    full_work_fraction,
     one_slot_advances,
-    score_bytes_share,
+    score_bytes_fraction,
     segment_peak_bytes,
-    selective_work_share,
+    selective_work_fraction,
     stage_segment_bytes,
 )
 from dtlib.memory.recompute.measure import measure_chain
@@ -210,13 +210,13 @@ def test_the_published_stage_of_exercise_six():
 )
 def test_selective_recomputation_of_the_published_models(hidden, heads, saved, work):
     """Bytes as published; the work of one forward core is a third of the often quoted 2.7 %."""
-    assert round(100 * score_bytes_share(hidden, heads, 2048)) == saved
-    assert round(100 * selective_work_share(hidden, 2048), 2) == work
+    assert round(100 * score_bytes_fraction(hidden, heads, 2048)) == saved
+    assert round(100 * selective_work_fraction(hidden, 2048), 2) == work
     quoted = 2048 / (6 * hidden) / (1 + 2048 / (6 * hidden))
-    assert quoted == pytest.approx(3 * selective_work_share(hidden, 2048))
+    assert quoted == pytest.approx(3 * selective_work_fraction(hidden, 2048))
     law = 2048 * hidden * 5 * heads * 2048 / hidden
     whole = layer_activation_bytes(seq=2048, micro_batch=1, hidden=hidden, heads=heads)
-    assert score_bytes_share(hidden, heads, 2048) == pytest.approx(law / whole)
+    assert score_bytes_fraction(hidden, heads, 2048) == pytest.approx(law / whole)
 
 
 def test_the_work_shares_are_those_of_the_exact_list():
@@ -225,8 +225,10 @@ def test_the_work_shares_are_those_of_the_exact_list():
         [spec.flops_per_token(1024, causal=False, recompute=way) for way in ("none", kind)]
         for kind in ("full", "selective")
     )
-    assert full_work_share(12, 768, 1024, 50257) == pytest.approx(step[1] / step[0] - 1)
+    assert full_work_fraction(12, 768, 1024, 50257) == pytest.approx(step[1] / step[0] - 1)
     head = 3 * 2 * 768 * 50257
     share = (again[1] - again[0]) / (again[0] - head)
-    assert selective_work_share(768, 1024) == pytest.approx(share)
-    assert full_work_share(12, 768, 1024, 50257) < 1 / 3 == full_work_share(12.0, 768, 1024, 0)
+    assert selective_work_fraction(768, 1024) == pytest.approx(share)
+    assert (
+        full_work_fraction(12, 768, 1024, 50257) < 1 / 3 == full_work_fraction(12.0, 768, 1024, 0)
+    )

@@ -136,7 +136,7 @@ def by_parts(stage, alone=False):
             trained = FullySharded(model, group)
         else:
             optimizer = ShardedOptimizer(
-                model.parameters(), torch.optim.SGD, group, stage=stage, lr=1.0, bucket_bytes=4000
+                model.parameters(), torch.optim.SGD, group, zero=stage, lr=1.0, bucket_bytes=4000
             )
         own = tokens.chunk(4)[dist.get_rank()]
         next_token_loss(trained(own[:, :-1]), own[:, 1:]).backward()

@@ -45,7 +45,7 @@ def team():
 
 def test_with_weights_kept_a_step_gathers_once_and_scatters_once(team):
     one = sharded_sent_bytes(PARAMS, gathers=1, scatters=1, dp=2, element_bytes=4)
-    assert one == zero_sent_bytes(PARAMS, stage=1, dp=2, m=MICRO_BATCHES, element_bytes=4)
+    assert one == zero_sent_bytes(PARAMS, zero=1, dp=2, m=MICRO_BATCHES, element_bytes=4)
     for gathers, scatters, sent in team.run(step, False):
         assert (gathers, scatters, sent) == (UNITS, UNITS, one)
 

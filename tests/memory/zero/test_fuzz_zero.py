@@ -21,7 +21,7 @@ class Trial:
     groups: int
     named: bool
     members: tuple[int, ...]
-    stage: int
+    zero: int
     bucket_bytes: int
     passes: int
     average: bool
@@ -43,7 +43,7 @@ def trials():
         groups=st.integers(1, 3),
         named=st.booleans(),
         members=st.sampled_from([(0, 1), (1, 2), (2,), (0, 1, 2)]),
-        stage=st.sampled_from([1, 2]),
+        zero=st.sampled_from([1, 2]),
         bucket_bytes=st.sampled_from([1, 100, 400, 10**6]),
         passes=st.integers(1, 3),
         average=st.booleans(),
@@ -119,7 +119,7 @@ def alone(trial):
                 master.data = torch.where(now == loaded, master, loaded.to(master.dtype)).data
             model.load_state_dict(other.state_dict())
         optimizer.zero_grad()
-        together = 1 if trial.stage == 2 else trial.passes
+        together = 1 if trial.zero == 2 else trial.passes
         for first in range(0, trial.passes, together):
             shares = []
             for place in range(P):
@@ -152,7 +152,7 @@ def on_a_rank(trial, group, damage=None):
     dtype = torch.bfloat16 if trial.masters else torch.float64
     model, place = model_of(trial, dtype, seed=dist.get_rank(group)), dist.get_rank(group)
     kind, defaults = optimizer_of(trial)
-    options = {"stage": trial.stage, "bucket_bytes": trial.bucket_bytes, "average": trial.average}
+    options = {"zero": trial.zero, "bucket_bytes": trial.bucket_bytes, "average": trial.average}
     options |= {"master_dtype": torch.float32 if trial.masters else None, "check": False}
 
     def made():

@@ -44,16 +44,16 @@ def fifty_steps(ways, steps=50, micro_batches=1, hold=False, **options):
 
     from dtlib.models import relative_errors, worst
 
-    def train(stage, extra):
-        job = Job(stage, **options, **extra)
+    def train(zero, extra):
+        job = Job(zero, **options, **extra)
         for step in range(steps):
             job.step(*batch(step), micro_batches=micro_batches, hold=hold)
         return job.weights()
 
     one, replicas = train("one", {}), train(0, {})
     found = {}
-    for way, (stage, extra) in ways.items():
-        weights = train(stage, extra)
+    for way, (zero, extra) in ways.items():
+        weights = train(zero, extra)
         same = all(weights[name].equal(replicas[name]) for name in replicas)
         errors = [worst(relative_errors(weights, other))[1] for other in (one, replicas)]
         found[way] = max(errors), same
@@ -100,35 +100,35 @@ def test_accumulated_gradients_too(pair, hold):
             assert [same for _, same in found.values()] == [True, False, True]
 
 
-def one_step_counted(stage, micro_batches, hold=False, **options):
+def one_step_counted(zero, micro_batches, hold=False, **options):
     """Calls and bytes of a rank in one step, and the length of each padded flat tensor."""
     import torch.distributed as dist
     from zero_job import Job, batch
 
     from dtlib.parallelism import counted
 
-    job = Job(stage, spec="odd", **options)
+    job = Job(zero, spec="odd", **options)
     job.step(*batch(0), micro_batches=micro_batches, hold=True)  # a first pass shows the order
     with counted(dist.group.WORLD) as log:
         job.step(*batch(1), micro_batches=micro_batches, hold=hold)
-    if stage == 0:
+    if zero == 0:
         return log.calls, log.total_bytes, [bucket.flat.numel() for bucket in job.trained.buckets]
-    flats = job.optimizer.flats if stage < 3 else job.trained._flats()
+    flats = job.optimizer.flats if zero < 3 else job.trained._flats()
     return log.calls, log.total_bytes, [flat.whole.numel() for flat in flats]
 
 
 @pytest.mark.parametrize("m", [1, 2])
-@pytest.mark.parametrize("stage", range(4))
-def test_a_step_calls_and_sends_what_the_formulas_say(ranks, stage, m):
-    options = {} if stage == 3 else {"bucket_bytes": 6000}
-    options |= {"first_bucket_bytes": 6000} if stage == 0 else {}
-    for calls, sent, lengths in ranks.run(one_step_counted, stage, m, hold=stage == 0, **options):
+@pytest.mark.parametrize("zero", range(4))
+def test_a_step_calls_and_sends_what_the_formulas_say(ranks, zero, m):
+    options = {} if zero == 3 else {"bucket_bytes": 6000}
+    options |= {"first_bucket_bytes": 6000} if zero == 0 else {}
+    for calls, sent, lengths in ranks.run(one_step_counted, zero, m, hold=zero == 0, **options):
         n = len(lengths)
         assert n > 2
-        both = {"all_gather": n * weight_gathers(stage, m)}
-        both |= {"reduce_scatter": n * gradient_scatters(stage, m)}
-        assert calls == (both if stage else {"all_reduce": n})
-        assert sent == zero_sent_bytes(sum(lengths), stage, ranks.n, m, FP64)
+        both = {"all_gather": n * weight_gathers(zero, m)}
+        both |= {"reduce_scatter": n * gradient_scatters(zero, m)}
+        assert calls == (both if zero else {"all_reduce": n})
+        assert sent == zero_sent_bytes(sum(lengths), zero, ranks.n, m, FP64)
 
 
 @pytest.mark.parametrize(
@@ -154,33 +154,33 @@ def test_stage_3_trades_memory_for_bytes_when_gradients_accumulate(
 
 def test_the_bytes_are_those_of_data_parallelism_up_to_stage_2():
     for P in (2, 64, 1000):
-        for stage, times in ((0, 1), (1, 1), (2, 1), (3, 1.5)):
+        for zero, times in ((0, 1), (1, 1), (2, 1), (3, 1.5)):
             once = data_parallel_bytes(1e9, P, 2)
-            assert zero_sent_bytes(1e9, stage, P, 1, 2) == pytest.approx(times * once, rel=1e-15)
+            assert zero_sent_bytes(1e9, zero, P, 1, 2) == pytest.approx(times * once, rel=1e-15)
 
 
 def test_the_bytes_of_sixteen_micro_batches_per_parameter():
     """4, 34 and 96 bytes of 2-byte numbers, as the number of ranks grows."""
-    per_parameter = [zero_sent_bytes(1e9, stage, 10**9, 16, 2) / 1e9 for stage in (1, 2, 3)]
+    per_parameter = [zero_sent_bytes(1e9, zero, 10**9, 16, 2) / 1e9 for zero in (1, 2, 3)]
     assert per_parameter == pytest.approx([4, 34, 96], rel=1e-8)
 
 
-def held(stage):
+def held(zero):
     """Bytes that a rank holds of weights, gradients and optimizer between the passes of a step."""
     import torch
     from zero_job import Job, batch
 
     job = Job(
-        stage,
+        zero,
         spec="odd",
         dtype="bfloat16",
-        **({"master_dtype": torch.float32} if stage in (1, 2) else {}),
+        **({"master_dtype": torch.float32} if zero in (1, 2) else {}),
     )
     job.step(*batch(0))
     job.optimizer.zero_grad()
     job.backward(*batch(1))
-    flats = job.optimizer.flats if stage < 3 else job.trained._flats()
-    inner = job.optimizer.optimizer if stage < 3 else job.optimizer
+    flats = job.optimizer.flats if zero < 3 else job.trained._flats()
+    inner = job.optimizer.optimizer if zero < 3 else job.optimizer
     weights = {t.untyped_storage().data_ptr(): t.untyped_storage() for t in job.module.parameters()}
     weights.pop(0, None)
     gradients = [p.grad for f in flats for p in (*f.parameters, f.own) if p.grad is not None]
@@ -193,17 +193,17 @@ def held(stage):
     )
 
 
-@pytest.mark.parametrize("stage", [1, 2])
-def test_a_rank_holds_what_the_account_says(ranks, stage):
+@pytest.mark.parametrize("zero", [1, 2])
+def test_a_rank_holds_what_the_account_says(ranks, zero):
     """Weights of 2 bytes; gradients of 2 while they are whole, in 32 bits in the part."""
     P = ranks.n
-    for weights, gradients, optimizer, lengths in ranks.run(held, stage):
+    for weights, gradients, optimizer, lengths in ranks.run(held, zero):
         whole = sum(lengths)
         params = SPECS["odd"].params()
         assert (weights, optimizer) == (2 * whole, 12 * whole // P)
-        assert gradients == (2 * params if stage == 1 else 4 * whole // P)
-        account = model_state_bytes(whole, stage, P)
-        wider = 2 * whole // P if stage == 2 else 2 * (params - whole)  # 32 bits; what fills up
+        assert gradients == (2 * params if zero == 1 else 4 * whole // P)
+        account = model_state_bytes(whole, zero, P)
+        wider = 2 * whole // P if zero == 2 else 2 * (params - whole)  # 32 bits; what fills up
         assert weights + gradients + optimizer == account + wider
 
 
@@ -241,7 +241,7 @@ def test_stage_3_holds_one_part_of_everything_and_nothing_whole(ranks):
         assert model_state_bytes(numbers, 3, ranks.n) == 16 * numbers / ranks.n
 
 
-def measured_memory(stage):
+def measured_memory(zero):
     """Bytes between a forward and a backward pass, of the state and as the meter counts, and the
     account of the two."""
     from zero_job import SPECS, TOKENS, Job, batch, own
@@ -255,14 +255,14 @@ def measured_memory(stage):
     )
     from dtlib.models import next_token_loss
 
-    job = Job(stage, dtype="float32")
+    job = Job(zero, dtype="float32")
     job.step(*batch(0))  # moments
     job.optimizer.zero_grad()
     job.backward(*batch(2))  # gradients of a first micro-batch
-    flats = job.trained._flats() if stage == 3 else getattr(job.optimizer, "flats", [])
+    flats = job.trained._flats() if zero == 3 else getattr(job.optimizer, "flats", [])
     parameters = [*job.trained.parameters(), *job.module.parameters(), *(f.own for f in flats)]
     gradients = [p.grad for p in parameters if p.grad is not None]
-    inner = job.optimizer.optimizer if stage in (1, 2) else job.optimizer
+    inner = job.optimizer.optimizer if zero in (1, 2) else job.optimizer
     moments = [t for state in inner.state.values() for t in state.values() if t.dim()]
     there = [*parameters, *(flat.whole for flat in flats)]
     x, y = (own(tokens).contiguous() for tokens in batch(1))
@@ -274,19 +274,19 @@ def measured_memory(stage):
     loss.backward()
     spec, P = SPECS["plain"], SEQUENCES // len(x)
     formulas = ((held_weight_bytes, 4), (held_gradient_bytes, 4), (held_optimizer_bytes, 8))
-    state = sum(held(spec.params(), width, stage, P) for held, width in formulas)
+    state = sum(held(spec.params(), width, zero, P) for held, width in formulas)
     return found, (state, sum(row.bytes for row in gpt_kept_tensors(spec, TOKENS, len(x), 4)))
 
 
-@pytest.mark.parametrize("stage", range(4))
-def test_the_memory_of_a_rank_is_that_of_the_equation_within_one_percent(ranks, stage):
+@pytest.mark.parametrize("zero", range(4))
+def test_the_memory_of_a_rank_is_that_of_the_equation_within_one_percent(ranks, zero):
     """The state is that of the account to the byte, and activations are divided by no stage."""
-    for (state, kept), (state_account, kept_account) in ranks.run(measured_memory, stage):
+    for (state, kept), (state_account, kept_account) in ranks.run(measured_memory, zero):
         assert kept == kept_account
         assert state == state_account
         assert state + kept == pytest.approx(state_account + kept_account, rel=0.01)
-        for other in set(range(4)) - {stage}:  # sabotage: another stage's account is far off
-            factor = model_state_bytes(1, other, ranks.n) / model_state_bytes(1, stage, ranks.n)
+        for other in set(range(4)) - {zero}:  # sabotage: another stage's account is far off
+            factor = model_state_bytes(1, other, ranks.n) / model_state_bytes(1, zero, ranks.n)
             assert abs(factor * state_account / state - 1) > 0.05
 
 
@@ -302,7 +302,7 @@ def beside_torch(steps):
 
     from dtlib.models import next_token_loss, relative_errors, worst
 
-    ours = {stage: Job(stage) for stage in (1, 2, 3)}
+    ours = {zero: Job(zero) for zero in (1, 2, 3)}
     replica, sharded = model(), model()
     replicated = DistributedDataParallel(replica)
     first = ZeroRedundancyOptimizer(replica.parameters(), torch.optim.AdamW, **ADAM)
@@ -324,8 +324,8 @@ def beside_torch(steps):
         "FSDP2": {name: p.full_tensor() for name, p in sharded.named_parameters()},
     }
     return {
-        (stage, name): worst(relative_errors(job.weights(), native))[1]
-        for stage, job in ours.items()
+        (zero, name): worst(relative_errors(job.weights(), native))[1]
+        for zero, job in ours.items()
         for name, native in natives.items()
     }
 
@@ -335,20 +335,20 @@ def test_torchs_own_sharding_ends_with_the_same_weights(pair):
         assert max(errors.values()) <= 1e-12, errors
 
 
-def state_there_and_back(stage):
+def state_there_and_back(zero):
     """Errors after a sharded state became a plain one, and a plain one a sharded one."""
     import torch
     from zero_job import ADAM, Job, batch, model, values
 
     from dtlib.models import next_token_loss, relative_errors, worst
 
-    job, one, late = Job(stage), Job("one"), Job(stage)
+    job, one, late = Job(zero), Job("one"), Job(zero)
     for step in range(3):
         job.step(*batch(step))
         one.step(*batch(step))
 
     def saved(job):
-        if job.stage == 3:
+        if job.zero == 3:
             return job.weights(), job.trained.optimizer_state_dict(job.optimizer)
         return job.weights(), job.optimizer.state_dict()
 
@@ -357,7 +357,7 @@ def state_there_and_back(stage):
     plain.load_state_dict(weights)
     optimizer = torch.optim.AdamW(plain.parameters(), **ADAM)
     optimizer.load_state_dict(state)
-    if stage == 3:
+    if zero == 3:
         late.trained.load_state_dict(one.module.state_dict())
         late.trained.load_optimizer_state_dict(late.optimizer, one.optimizer.state_dict())
     else:
@@ -385,26 +385,26 @@ def state_there_and_back(stage):
     return errors, round_trip, all(again_weights[k].shape == v.shape for k, v in weights.items())
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
-def test_states_are_those_of_plain_optimizers_and_go_there_and_back(ranks, stage):
-    for errors, round_trip, shapes in ranks.run(state_there_and_back, stage):
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_states_are_those_of_plain_optimizers_and_go_there_and_back(ranks, zero):
+    for errors, round_trip, shapes in ranks.run(state_there_and_back, zero):
         assert max(errors.values()) <= 1e-11, errors
         assert round_trip
         assert shapes
 
 
-def master_copies_there_and_back(stage):
+def master_copies_there_and_back(zero):
     """Whether a run that was saved and loaded goes on bit for bit, weights of 16 bits and parts."""
     import torch
     from zero_job import Job, batch
 
     options = {"dtype": "bfloat16", "spec": "odd", "master_dtype": torch.float32}
-    job, late = Job(stage, **options), Job(stage, **options)
+    job, late = Job(zero, **options), Job(zero, **options)
     for step in range(3):
         job.step(*batch(step))
     late.module.load_state_dict(job.weights())
     late.optimizer.load_state_dict(job.optimizer.state_dict())
-    fresh = Job(stage, **options)  # sabotage: without master copies, what they held is lost
+    fresh = Job(zero, **options)  # sabotage: without master copies, what they held is lost
     state = job.optimizer.state_dict()
     for entry in state["state"].values():
         del entry["master"]
@@ -421,12 +421,12 @@ def master_copies_there_and_back(stage):
     return same(late), same(fresh)
 
 
-@pytest.mark.parametrize("stage", [1, 2])
-def test_master_copies_are_saved_so_that_a_run_goes_on_bit_for_bit(pair, stage):
-    assert pair.run(master_copies_there_and_back, stage) == [(True, False)] * 2
+@pytest.mark.parametrize("zero", [1, 2])
+def test_master_copies_are_saved_so_that_a_run_goes_on_bit_for_bit(pair, zero):
+    assert pair.run(master_copies_there_and_back, zero) == [(True, False)] * 2
 
 
-def clipped(stage):
+def clipped(zero):
     import torch
     import torch.distributed as dist
     from zero_job import Job, batch
@@ -434,14 +434,14 @@ def clipped(stage):
     from dtlib.memory import clip_gradients
     from dtlib.models import relative_errors, worst
 
-    one, job = Job("one"), Job(stage)
+    one, job = Job("one"), Job(zero)
     norms = []
     for step in range(3):
         for each in (one, job):
             each.optimizer.zero_grad()
             each.backward(*batch(step))
         norms.append(torch.nn.utils.clip_grad_norm_(one.module.parameters(), 0.3).item())
-        if stage == 3:
+        if zero == 3:
             norms[-1] /= clip_gradients(job.trained.parameters(), 0.3, dist.group.WORLD).item()
         else:
             norms[-1] /= job.optimizer.clip_gradients(0.3).item()
@@ -450,9 +450,9 @@ def clipped(stage):
     return norms, worst(relative_errors(job.weights(), one.weights()))[1]
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
-def test_the_norm_of_all_parts_together_is_that_of_the_whole(pair, stage):
-    for ratios, error in pair.run(clipped, stage):
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_the_norm_of_all_parts_together_is_that_of_the_whole(pair, zero):
+    for ratios, error in pair.run(clipped, zero):
         assert ratios == pytest.approx([1, 1, 1], rel=1e-12)
         assert error <= 1e-11
 
@@ -473,7 +473,7 @@ def groups_and_schedule():
 
     one, mine = model(), model()
     plain = torch.optim.AdamW(groups(one), lr=0.01)
-    sharded = ShardedOptimizer(groups(mine), torch.optim.AdamW, dist.group.WORLD, stage=2, lr=0.01)
+    sharded = ShardedOptimizer(groups(mine), torch.optim.AdamW, dist.group.WORLD, zero=2, lr=0.01)
     rates = [torch.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (plain, sharded.optimizer)]
     for step in range(4):
         x, y = batch(step)
@@ -495,7 +495,7 @@ def test_parameter_groups_and_learning_rate_schedules_work_as_on_a_plain_optimiz
         assert error <= 1e-11
 
 
-def damaged(stage, damage):
+def damaged(zero, damage):
     """The error after three steps in which something is left out."""
     import torch
     from zero_job import Job, batch
@@ -509,7 +509,7 @@ def damaged(stage, damage):
 
     flat = PartedFlat
     kept = flat.gather, flat.reduce
-    one, job = Job("one"), Job(stage)
+    one, job = Job("one"), Job(zero)
 
     def no_gather(self):
         return Done()
@@ -524,7 +524,7 @@ def damaged(stage, damage):
         self.drop_gradients()
         return whole, whole[self.place].clone(), Done()
 
-    flats = job.optimizer.flats if stage < 3 else job.trained._flats()
+    flats = job.optimizer.flats if zero < 3 else job.trained._flats()
     smallest = min(flats, key=lambda flat: flat.length)
     if damage == "no gather":
         flat.gather = no_gather
@@ -542,11 +542,11 @@ def damaged(stage, damage):
         return worst(relative_errors(job.weights(), one.weights()))[1]
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("zero", [1, 2, 3])
 @pytest.mark.parametrize("damage", ["no gather", "one part's gradient missing", "own gradient"])
-def test_sabotage_what_is_left_out_shows(pair, stage, damage):
-    assert max(pair.run(damaged, stage, "nothing")) <= 1e-11
-    assert max(pair.run(damaged, stage, damage)) > 1e-4
+def test_sabotage_what_is_left_out_shows(pair, zero, damage):
+    assert max(pair.run(damaged, zero, "nothing")) <= 1e-11
+    assert max(pair.run(damaged, zero, damage)) > 1e-4
 
 
 def norms_of_parts(check):
@@ -578,7 +578,7 @@ def test_an_optimizer_that_looks_at_norms_is_refused_and_if_forced_trains_anothe
     assert min(pair.run(norms_of_parts, False)) > 1e-4
 
 
-def clipped_in_between(stage, late=True):
+def clipped_in_between(zero, late=True):
     """The weight after a clipping between two backward passes of one step, which lose nothing."""
     import torch
     import torch.distributed as dist
@@ -587,7 +587,7 @@ def clipped_in_between(stage, late=True):
     from dtlib.memory.zero.parts import PartedFlat
 
     weight = torch.nn.Parameter(torch.zeros(3))
-    optimizer = ShardedOptimizer([weight], torch.optim.SGD, dist.group.WORLD, stage=stage, lr=1.0)
+    optimizer = ShardedOptimizer([weight], torch.optim.SGD, dist.group.WORLD, zero=zero, lr=1.0)
     kept = PartedFlat.has_gradients
     PartedFlat.has_gradients = kept if late else lambda _: False
     try:
@@ -601,16 +601,16 @@ def clipped_in_between(stage, late=True):
     return norm.item(), weight.tolist()
 
 
-@pytest.mark.parametrize("stage", [1, 2])
-def test_a_backward_pass_after_a_clipping_counts(pair, stage):
-    for norm, weight in pair.run(clipped_in_between, stage):
+@pytest.mark.parametrize("zero", [1, 2])
+def test_a_backward_pass_after_a_clipping_counts(pair, zero):
+    for norm, weight in pair.run(clipped_in_between, zero):
         assert norm == pytest.approx(3**0.5)
         assert weight == [-3.0] * 3
-    lost = pair.run(clipped_in_between, stage, late=False)[0][1]  # sabotage
-    assert lost == ([-1.0] * 3 if stage == 1 else [-3.0] * 3)
+    lost = pair.run(clipped_in_between, zero, late=False)[0][1]  # sabotage
+    assert lost == ([-1.0] * 3 if zero == 1 else [-3.0] * 3)
 
 
-def refused(stage, **options):
+def refused(zero, **options):
     import torch
     import torch.distributed as dist
 
@@ -627,7 +627,7 @@ def refused(stage, **options):
         "twice": [*linear.parameters(), *linear.parameters()],
         "text": ["weight"],
     }.get(options.pop("given", ""), linear.parameters())
-    optimizer = ShardedOptimizer(given, torch.optim.SGD, group, stage=stage, **options)
+    optimizer = ShardedOptimizer(given, torch.optim.SGD, group, zero=zero, **options)
     if state:
         optimizer.load_state_dict(state)
     if cast:
@@ -638,15 +638,15 @@ def refused(stage, **options):
 
 
 @pytest.mark.parametrize(
-    ("stage", "options", "said"),
+    ("zero", "options", "said"),
     [
-        (3, {}, r"stage = 3; allowed are 1 and 2 \(3 is FullySharded\)"),
+        (3, {}, r"zero = 3; allowed are 1 and 2 \(3 is FullySharded\)"),
         (1, {"group": None}, "group = None"),
         (1, {"frozen": True}, "none requires a gradient"),
         (1, {"given": "twice"}, "one is listed twice"),
         (2, {"given": "text"}, "optimize Tensors, but one of the params is str"),
         (1, {"bucket_bytes": 0}, "bucket_bytes is 0"),
-        (True, {}, "stage = True"),
+        (True, {}, "zero = True"),
         (1, {"master_dtype": "f"}, "master_dtype is 'f', but must be a floating-point"),
         (1, {"sparse": True}, "sparse"),
         (1, {"state": {"param_groups": [], "state": {}}}, r"groups of \[\] parameters"),
@@ -655,9 +655,9 @@ def refused(stage, **options):
     ],
     ids=str,
 )
-def test_what_cannot_work_is_refused(pair, stage, options, said):
+def test_what_cannot_work_is_refused(pair, zero, options, said):
     with pytest.raises(RanksError, match=said):
-        pair.run(refused, stage, **options)
+        pair.run(refused, zero, **options)
 
 
 def test_the_benchmark_times_equal_steps_of_both_libraries(pair):

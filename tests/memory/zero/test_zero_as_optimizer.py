@@ -13,7 +13,7 @@ def pair():
         yield ranks
 
 
-def scheduled(stage, inner=False):
+def scheduled(zero, inner=False):
     """For each schedule: how far from one process, and whether the settings are the same."""
     import torch
     from torch.optim import lr_scheduler as made
@@ -31,7 +31,7 @@ def scheduled(stage, inner=False):
     for name, schedule in schedules.items():
         one, mine = net(), net()
         plain = torch.optim.AdamW(one.parameters(), lr=0.1)
-        parts = sharded(mine.parameters(), stage=stage)
+        parts = sharded(mine.parameters(), zero=zero)
         rates = schedule(plain), schedule(parts.optimizer if inner else parts)
         train(one, plain, range(5), alone=True, between=lambda _, rate=rates[0]: rate.step())
         train(mine, parts, range(5), between=lambda _, rate=rates[1]: rate.step())
@@ -43,16 +43,16 @@ def scheduled(stage, inner=False):
     return found
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_schedules_take_it_as_they_take_a_plain_optimizer(pair, stage):
+@pytest.mark.parametrize("zero", STAGES)
+def test_schedules_take_it_as_they_take_a_plain_optimizer(pair, zero):
     for inner in (False, True):
-        for found in pair.run(scheduled, stage, inner):
+        for found in pair.run(scheduled, zero, inner):
             for name, (error, same) in found.items():
                 assert error <= 1e-12, name
                 assert same, name
 
 
-def listed(stage, form):
+def listed(zero, form):
     """Pairs, groups and groups added later: the gap to one process, and the two state dicts."""
     import torch
     from zero_trial import gap, net, sharded, train
@@ -78,7 +78,7 @@ def listed(stage, form):
         return torch.optim.AdamW(parameters, lr=0.1)
 
     def parts(parameters):
-        return sharded(parameters, stage=stage, bucket_bytes=60)
+        return sharded(parameters, zero=zero, bucket_bytes=60)
 
     one, mine = net(), net()
     first, second = made(one, plain), made(mine, parts)
@@ -96,16 +96,16 @@ def listed(stage, form):
     return gap(one, mine), moments, a["param_groups"] == b["param_groups"]
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_names_groups_and_groups_added_later_are_torchs(pair, stage):
+@pytest.mark.parametrize("zero", STAGES)
+def test_names_groups_and_groups_added_later_are_torchs(pair, zero):
     for form in ("pairs", "groups of pairs", "one tensor", "groups", "added later"):
-        for error, moments, same in pair.run(listed, stage, form):
+        for error, moments, same in pair.run(listed, zero, form):
             assert error <= 1e-12, form
             assert moments <= 1e-12, form
             assert same, form
 
 
-def hooked(stage):
+def hooked(zero):
     """What hooks and a closure see, and whether it is an Optimizer that cannot be copied."""
     import copy
 
@@ -113,7 +113,7 @@ def hooked(stage):
     from zero_trial import net, own, rows, sharded
 
     model, seen = net(), []
-    optimizer = sharded(model.parameters(), stage=stage)
+    optimizer = sharded(model.parameters(), zero=zero)
     optimizer.register_step_pre_hook(lambda *_: seen.append("before"))
     optimizer.register_step_post_hook(lambda *_: seen.append("after"))
     optimizer.register_state_dict_pre_hook(lambda _: seen.append("save"))
@@ -146,9 +146,9 @@ def hooked(stage):
     )
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_hooks_and_closures_are_called_once_and_it_is_not_copied_by_half(pair, stage):
-    for seen, note, loss, torchs, said in pair.run(hooked, stage):
+@pytest.mark.parametrize("zero", STAGES)
+def test_hooks_and_closures_are_called_once_and_it_is_not_copied_by_half(pair, zero):
+    for seen, note, loss, torchs, said in pair.run(hooked, zero):
         assert seen == ["before", "closure", "after", "save", "load", "loaded"]
         assert (note, loss, torchs) == (7, True, True)
         assert "copy its state_dict()" in said
@@ -161,7 +161,7 @@ def overflowing(model, x, step, here):
     return model(x).mean() + model[0].weight[-1, -1] * (torch.inf if step == 2 and here else 0)
 
 
-def loss_scaled(stage, clip):
+def loss_scaled(zero, clip):
     """Scales and weights of five steps, of which one overflows on one rank, beside one process."""
     import torch
     import torch.distributed as dist
@@ -171,7 +171,7 @@ def loss_scaled(stage, clip):
 
     one, mine = net(), net()
     plain = torch.optim.SGD(one.parameters(), lr=0.1)
-    parts = sharded(mine.parameters(), torch.optim.SGD, stage=stage)
+    parts = sharded(mine.parameters(), torch.optim.SGD, zero=zero)
     options = {"init_scale": 1024.0, "growth_interval": 2}
     scalers = torch.amp.GradScaler("cpu", **options), ShardedGradScaler("cpu", **options)
     scales = []
@@ -207,10 +207,10 @@ def test_a_scaler_asks_the_ranks_of_now(pair):
     assert all(error <= 1e-12 for error, _ in pair.run(loss_scaled, 1, False))
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_scaled_loss_skips_the_same_steps_as_in_one_process(pair, stage):
+@pytest.mark.parametrize("zero", STAGES)
+def test_a_scaled_loss_skips_the_same_steps_as_in_one_process(pair, zero):
     for clip in (False, True):
-        for error, scales in pair.run(loss_scaled, stage, clip):
+        for error, scales in pair.run(loss_scaled, zero, clip):
             assert error <= 1e-12
             assert scales == [[1024.0] * 2, [2048.0] * 2, [1024.0] * 2, [1024.0] * 2, [2048.0] * 2]
 
@@ -221,7 +221,7 @@ def scale_by_one_part():
     from zero_trial import net, own, rows, sharded
 
     model = net()
-    parts, scaler = sharded(model.parameters(), stage=2), torch.amp.GradScaler("cpu", 1024.0)
+    parts, scaler = sharded(model.parameters(), zero=2), torch.amp.GradScaler("cpu", 1024.0)
     loss = overflowing(model, own(rows(2)), 2, here=dist.get_rank() == 0)
     scaler.scale(loss).backward()
     scaler.unscale_(parts)
@@ -233,24 +233,24 @@ def test_sabotage_scalers_that_do_not_ask_each_other_disagree(pair):
     assert pair.run(scale_by_one_part) == [1024.0, 512.0]
 
 
-def scaled_by_torch(stage):
+def scaled_by_torch(zero):
     import torch
     from zero_trial import net, own, rows, sharded
 
     model = net(torch.float32)
-    optimizer = sharded(model.parameters(), stage=stage)
+    optimizer = sharded(model.parameters(), zero=zero)
     scaler = torch.amp.GradScaler("cpu")
     scaler.scale(model(own(rows(0, torch.float32))).mean()).backward()
     scaler.step(optimizer)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_scaler_that_judges_by_one_part_is_refused(pair, stage):
+@pytest.mark.parametrize("zero", STAGES)
+def test_a_scaler_that_judges_by_one_part_is_refused(pair, zero):
     with pytest.raises(RanksError, match=r"use dtlib\.memory\.ShardedGradScaler"):
-        pair.run(scaled_by_torch, stage)
+        pair.run(scaled_by_torch, zero)
 
 
-def loaded_weights(stage, keep=True, saved=False):
+def loaded_weights(zero, keep=True, saved=False):
     """16-bit weights with masters, of which some are loaded or set between two steps.
 
     Returns the gap to one process that makes the masters of those weights anew.
@@ -267,7 +267,7 @@ def loaded_weights(stage, keep=True, saved=False):
     PartedFlat.keep_changes = kept if keep else lambda self: None
     try:
         mine, masters = net(half), net(half).float()
-        parts = sharded(mine.parameters(), stage=stage, master_dtype=torch.float32)
+        parts = sharded(mine.parameters(), zero=zero, master_dtype=torch.float32)
         plain = torch.optim.AdamW(masters.parameters(), lr=0.1)
         for step in range(6):
             if step == 2:  # some of the weights
@@ -300,21 +300,21 @@ def loaded_weights(stage, keep=True, saved=False):
     return gap(mine, rounded), own_parts.dtype == torch.float32
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_weights_that_are_loaded_or_set_between_steps_become_the_masters(pair, stage):
+@pytest.mark.parametrize("zero", STAGES)
+def test_weights_that_are_loaded_or_set_between_steps_become_the_masters(pair, zero):
     for saved in (False, True):
-        assert pair.run(loaded_weights, stage, saved=saved) == [(0.0, True)] * 2
-    assert pair.run(loaded_weights, stage, keep=False)[0][0] > 0.1  # sabotage
+        assert pair.run(loaded_weights, zero, saved=saved) == [(0.0, True)] * 2
+    assert pair.run(loaded_weights, zero, keep=False)[0][0] > 0.1  # sabotage
 
 
-def cleared_by_the_module(stage, used_up=True):
+def cleared_by_the_module(zero, used_up=True):
     """Gradients that the module clears, which cannot know of parts: the gap to one process."""
     import torch
     from zero_trial import gap, net, own, rows, sharded
 
     one, mine = net(), net()
     plain = torch.optim.AdamW(one.parameters(), lr=0.1)
-    parts = sharded(mine.parameters(), stage=stage)
+    parts = sharded(mine.parameters(), zero=zero)
     if not used_up:  # sabotage
         parts.optimizer.zero_grad = lambda: None
     for step in range(4):
@@ -325,13 +325,13 @@ def cleared_by_the_module(stage, used_up=True):
     return gap(one, mine)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_step_uses_up_its_gradients(pair, stage):
-    assert max(pair.run(cleared_by_the_module, stage)) <= 1e-12
-    assert max(pair.run(cleared_by_the_module, stage, used_up=False)) > 1e-3
+@pytest.mark.parametrize("zero", STAGES)
+def test_a_step_uses_up_its_gradients(pair, zero):
+    assert max(pair.run(cleared_by_the_module, zero)) <= 1e-12
+    assert max(pair.run(cleared_by_the_module, zero, used_up=False)) > 1e-3
 
 
-def failed(stage, forget=True, clear=True):
+def failed(zero, forget=True, clear=True):
     """A backward pass that fails half way, then two good steps: the gap to one process."""
     import torch
     from zero_trial import gap, net, sharded, train
@@ -347,7 +347,7 @@ def failed(stage, forget=True, clear=True):
 
     one, mine = net(), net()
     plain = torch.optim.AdamW(one.parameters(), lr=0.1)
-    parts = sharded(mine.parameters(), stage=stage, bucket_bytes=40)
+    parts = sharded(mine.parameters(), zero=zero, bucket_bytes=40)
     train(one, plain, range(3), alone=True)
     train(mine, parts, range(1))
     parts.zero_grad()
@@ -364,9 +364,9 @@ def failed(stage, forget=True, clear=True):
     return gap(one, mine)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_backward_pass_that_failed_leaves_nothing_behind(pair, stage):
-    assert max(pair.run(failed, stage)) <= 1e-12
+@pytest.mark.parametrize("zero", STAGES)
+def test_a_backward_pass_that_failed_leaves_nothing_behind(pair, zero):
+    assert max(pair.run(failed, zero)) <= 1e-12
 
 
 def test_sabotage_what_a_failed_pass_leaves_shows_and_in_stage_2_is_refused(pair):
@@ -375,25 +375,25 @@ def test_sabotage_what_a_failed_pass_leaves_shows_and_in_stage_2_is_refused(pair
         pair.run(failed, 2, clear=False)
 
 
-def frozen_later(stage, trains):
+def frozen_later(zero, trains):
     from zero_trial import net, own, rows, sharded
 
     model = net()
     model[2].bias.requires_grad_(not trains)
-    optimizer = sharded(model.parameters(), stage=stage)
+    optimizer = sharded(model.parameters(), zero=zero)
     model[2].bias.requires_grad_(trains)
     model(own(rows(0))).mean().backward()
     optimizer.step()
 
 
 @pytest.mark.parametrize("trains", [True, False])
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_parameter_that_is_frozen_or_trained_later_is_named(pair, stage, trains):
+@pytest.mark.parametrize("zero", STAGES)
+def test_a_parameter_that_is_frozen_or_trained_later_is_named(pair, zero, trains):
     with pytest.raises(RanksError, match=r"shape \(1,\) (is frozen now|was frozen then)"):
-        pair.run(frozen_later, stage, trains)
+        pair.run(frozen_later, zero, trains)
 
 
-def passes(stage, how):
+def passes(zero, how):
     """Gradients of several passes before a step, beside one process: the gap after two steps."""
     import torch
     import torch.distributed as dist
@@ -403,7 +403,7 @@ def passes(stage, how):
     one, mine = net(), net()
     average = how != "sum"
     plain = torch.optim.AdamW(one.parameters(), lr=0.1)
-    parts = sharded(mine.parameters(), stage=stage, bucket_bytes=50, average=average)
+    parts = sharded(mine.parameters(), zero=zero, bucket_bytes=50, average=average)
 
     def run(model, alone, step):
         x = rows(step) if alone else own(rows(step))
@@ -430,14 +430,14 @@ def passes(stage, how):
         for model, optimizer, alone in ((one, plain, True), (mine, parts, False)):
             optimizer.zero_grad(set_to_none=step != 1)
             run(model, alone, step)
-            if stage == 1 or how != "one rank has no rows":  # else its passes match other ones
+            if zero == 1 or how != "one rank has no rows":  # else its passes match other ones
                 run(model, alone, step + 7)
             optimizer.step()
     return gap(one, mine)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_gradients_of_several_passes_add_up_as_in_one_process(pair, stage):
+@pytest.mark.parametrize("zero", STAGES)
+def test_gradients_of_several_passes_add_up_as_in_one_process(pair, zero):
     for how in (
         "reentrant",
         "sum",
@@ -446,4 +446,4 @@ def test_gradients_of_several_passes_add_up_as_in_one_process(pair, stage):
         "two forward passes",
         "by hand",
     ):
-        assert max(pair.run(passes, stage, how)) <= 1e-12, how
+        assert max(pair.run(passes, zero, how)) <= 1e-12, how

@@ -473,7 +473,7 @@ def test_sabotage_gradients_that_come_from_a_graph_of_their_own_are_lost(pair):
     assert all(name.startswith("blocks.") for name in lost)
 
 
-def after_a_failed_backward_pass(stage, forget=True):
+def after_a_failed_backward_pass(zero, forget=True):
     """Whether the next step has the gradients that it would have had without the failure."""
     import torch
     import torch.distributed as dist
@@ -486,11 +486,11 @@ def after_a_failed_backward_pass(stage, forget=True):
         raise KeyError("on the way")
 
     model, x = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4))), torch.ones(2, 4)
-    if stage == 3:
+    if zero == 3:
         trained = owner = FullySharded(model, dist.group.WORLD, units=list(model))
         parts = list(owner.parameters())
     else:
-        sizes = {"stage": 2, "bucket_bytes": 16, "lr": 0.1}
+        sizes = {"zero": 2, "bucket_bytes": 16, "lr": 0.1}
         owner = ShardedOptimizer(model.parameters(), torch.optim.SGD, dist.group.WORLD, **sizes)
         trained, parts = model, [flat.own for flat in owner.flats]
 
@@ -511,7 +511,7 @@ def after_a_failed_backward_pass(stage, forget=True):
         Reductions.forget = kept
 
 
-@pytest.mark.parametrize("stage", [2, 3])
-def test_a_backward_pass_that_failed_leaves_nothing_in_the_next(pair, stage):
-    assert all(pair.run(after_a_failed_backward_pass, stage))
-    assert not any(pair.run(after_a_failed_backward_pass, stage, forget=False))
+@pytest.mark.parametrize("zero", [2, 3])
+def test_a_backward_pass_that_failed_leaves_nothing_in_the_next(pair, zero):
+    assert all(pair.run(after_a_failed_backward_pass, zero))
+    assert not any(pair.run(after_a_failed_backward_pass, zero, forget=False))

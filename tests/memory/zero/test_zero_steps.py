@@ -18,12 +18,12 @@ def ranks(request):
 
 @pytest.mark.parametrize("P", [1, 2, 4, 64])
 @pytest.mark.parametrize("m", [1, 2, 5])
-@pytest.mark.parametrize("stage", range(4))
-def test_a_step_ends_with_the_bytes_of_the_formulas(stage, m, P):
+@pytest.mark.parametrize("zero", range(4))
+def test_a_step_ends_with_the_bytes_of_the_formulas(zero, m, P):
     for units in ([64.0] * 3, [128.0, 64.0, 256.0]):
-        step = ZeroStep(stage, P, units, m)
-        assert step.held == model_state_bytes(sum(units), stage, P)
-        assert step.sent == pytest.approx(zero_sent_bytes(sum(units), stage, P, m, 2), rel=1e-14)
+        step = ZeroStep(zero, P, units, m)
+        assert step.held == model_state_bytes(sum(units), zero, P)
+        assert step.sent == pytest.approx(zero_sent_bytes(sum(units), zero, P, m, 2), rel=1e-14)
 
 
 @pytest.mark.parametrize("m", [2, 3])
@@ -36,7 +36,7 @@ def test_stage_3_peaks_at_one_whole_unit_of_weights_and_one_of_gradients(m):
     assert ahead.sent == ZeroStep(3, 4, [64.0] * 3, m).sent
 
 
-def real_step(stage, micro_batches, prefetch):
+def real_step(zero, micro_batches, prefetch):
     """On a rank: what it does in a second step, with the bytes it holds, and what it sent."""
     from functools import partial
 
@@ -50,14 +50,14 @@ def real_step(stage, micro_batches, prefetch):
     layers = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(3))
     chain, group, log = nn.Sequential(*layers), dist.group.WORLD, []
     plain = list(chain.parameters())
-    if stage == 3:
+    if zero == 3:
         trained = FullySharded(chain, group, units=layers, prefetch=prefetch)
         optimizer = torch.optim.AdamW(trained.parameters())
         flats, inner = trained._flats(), optimizer
     else:
         trained = chain
         optimizer = ShardedOptimizer(
-            plain, torch.optim.AdamW, group, stage=stage, bucket_bytes=8 * 8 * 4
+            plain, torch.optim.AdamW, group, zero=zero, bucket_bytes=8 * 8 * 4
         )
         flats, inner = optimizer.flats, optimizer.optimizer
 
@@ -112,9 +112,9 @@ def noted(note):
 
 
 @pytest.mark.parametrize("m", [1, 2])
-@pytest.mark.parametrize(("stage", "prefetch"), [(1, 0), (2, 0), (3, 0), (3, 1)])
-def test_real_ranks_do_the_actions_in_this_order_and_hold_these_bytes(ranks, stage, prefetch, m):
-    step = ZeroStep(stage, ranks.n, [64] * 3, m, prefetch, element_bytes=4, optimizer_bytes=8)
+@pytest.mark.parametrize(("zero", "prefetch"), [(1, 0), (2, 0), (3, 0), (3, 1)])
+def test_real_ranks_do_the_actions_in_this_order_and_hold_these_bytes(ranks, zero, prefetch, m):
+    step = ZeroStep(zero, ranks.n, [64] * 3, m, prefetch, element_bytes=4, optimizer_bytes=8)
     expected = {}
     for i, moment in enumerate(step.moments[1:], 1):
         name = str(moment.action)
@@ -122,10 +122,10 @@ def test_real_ranks_do_the_actions_in_this_order_and_hold_these_bytes(ranks, sta
         at = step.moments[i - 1].held if moment.action.kind in ("reduce", "update") else moment.held
         expected.setdefault(name, []).append(at)
     wanted = [str(a) for a in step.actions if a.kind in ("gather", "forward", "reduce", "update")]
-    if stage == 1:  # the library reduces within `step`
+    if zero == 1:  # the library reduces within `step`
         wanted.remove("update")
         wanted.insert(wanted.index("reduce 2"), "update")
-    for log, sent in ranks.run(real_step, stage, m, prefetch):
+    for log, sent in ranks.run(real_step, zero, m, prefetch):
         assert [name for name, _ in log] == wanted
         assert sent == step.sent
         for name in {name for name, _ in log if not name.startswith(("gather", "update"))}:
@@ -143,12 +143,12 @@ def test_sabotage_a_step_that_forgets_its_release_is_noticed():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"stage": 4}, "stage = 4; allowed are 0, 1, 2 and 3"),
+        ({"zero": 4}, "zero = 4; allowed are 0, 1, 2 and 3"),
         ({"P": 0}, "P is 0, but must be a whole number"),
         ({"units": []}, "units is \\[\\], but must be at least one"),
         ({"micro_batches": 0}, "micro_batches is 0"),
         ({"prefetch": -1}, "prefetch is -1"),
-        ({"stage": True}, "stage = True"),
+        ({"zero": True}, "zero = True"),
         ({"P": 1.5}, "P is 1.5"),
         ({"units": [-4]}, "a unit is -4"),
         ({"element_bytes": -2}, "element_bytes is -2"),
@@ -156,4 +156,4 @@ def test_sabotage_a_step_that_forgets_its_release_is_noticed():
 )
 def test_a_step_that_cannot_be_is_refused(change, said):
     with pytest.raises(ValueError, match=said):
-        ZeroStep(**{"stage": 1, "P": 2, "units": [1.0]} | change)
+        ZeroStep(**{"zero": 1, "P": 2, "units": [1.0]} | change)

@@ -51,28 +51,28 @@ def values(module):
 class Job:
     """A model and its optimizer in one of the stages; `one` is a single process."""
 
-    def __init__(self, stage, spec="plain", dtype="float64", frozen=(), adam=None, **options):
+    def __init__(self, zero, spec="plain", dtype="float64", frozen=(), adam=None, **options):
         group, adam = dist.group.WORLD, adam or ADAM
-        self.stage, self.module = stage, model(spec, dtype, frozen)
+        self.zero, self.module = zero, model(spec, dtype, frozen)
         self.trained, sync = self.module, nullcontext
         trains = [p for p in self.module.parameters() if p.requires_grad]
-        if stage == 0:
+        if zero == 0:
             self.trained = DataParallel(self.module, group, **options)
             sync = self.trained.no_sync
-        if stage in (1, 2):
+        if zero in (1, 2):
             self.optimizer = ShardedOptimizer(
-                self.module.parameters(), torch.optim.AdamW, group, stage=stage, **adam, **options
+                self.module.parameters(), torch.optim.AdamW, group, zero=zero, **adam, **options
             )
-        if stage == 3:
+        if zero == 3:
             self.trained = FullySharded(self.module, group, **options)
             sync, trains = self.trained.no_sync, list(self.trained.parameters())
-        if stage not in (1, 2):
+        if zero not in (1, 2):
             self.optimizer = torch.optim.AdamW(trains, **adam)
         self.no_sync = sync
 
     def backward(self, x, y, micro_batches=1, hold=False):
         """Accumulate; with `hold`, all but the last micro-batch keep whole gradients."""
-        if self.stage != "one":
+        if self.zero != "one":
             x, y = own(x), own(y)
         pieces = list(zip(x.chunk(micro_batches), y.chunk(micro_batches), strict=True))
         total = 0.0
@@ -85,14 +85,14 @@ class Job:
 
     def step(self, x, y, micro_batches=1, hold=False):
         self.optimizer.zero_grad()
-        if self.stage == 3:
+        if self.zero == 3:
             self.trained.zero_grad()
         loss = self.backward(x, y, micro_batches, hold)
         self.optimizer.step()
         return loss
 
     def weights(self):
-        if self.stage != 3:
+        if self.zero != 3:
             return values(self.module)
         state = self.trained.state_dict()
         return {name: state[name] for name, _ in self.module.named_parameters()}

@@ -7,7 +7,7 @@ import pytest
 from dtlib.foundations import TransformerSpec, catalog, link_headroom, tensor_parallel_width
 from dtlib.parallelism import (
     gathered_logits_bytes,
-    head_imbalance_share,
+    head_imbalance_fraction,
     tensor_forward_headroom,
     tensor_parallel_layer_bytes,
     vocab_loss_bytes,
@@ -62,7 +62,7 @@ def test_golden_bytes_of_a_layer():
 @pytest.mark.parametrize("tp", [1, 2, 3, 6, 8])
 def test_imbalance_is_the_busiest_rank_of_the_fairest_deal(heads, tp):
     deal = [heads // tp + (rank < heads % tp) for rank in range(tp)]
-    assert head_imbalance_share(heads, tp) == pytest.approx(max(deal) * tp / heads - 1)
+    assert head_imbalance_fraction(heads, tp) == pytest.approx(max(deal) * tp / heads - 1)
 
 
 def test_the_loss_sends_three_numbers_a_token_where_logits_are_the_vocabulary():

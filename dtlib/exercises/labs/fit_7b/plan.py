@@ -115,7 +115,7 @@ def small(layers: int = 6, batch: int = 8) -> Job:
 
 def state_terms(plan: Layout, job: Job) -> dict[str, float]:
     """Bytes of weights, gradients and optimizer on one GPU, before anything is sent away."""
-    share = {"stage": plan.zero, "dp": plan.dp}
+    share = {"zero": plan.zero, "dp": plan.dp}
     return {
         "weights": held_weight_bytes(job.params, job.weight_bytes, **share),
         "gradients": held_gradient_bytes(job.params, job.gradient_bytes, **share),

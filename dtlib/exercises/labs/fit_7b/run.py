@@ -78,7 +78,7 @@ class _Run:
         elif plan.zero:
             layer = job.weight_bytes * job.layer_params
             self.optimizer = ShardedOptimizer(
-                self.model.parameters(), self._adam, group, stage=plan.zero, bucket_bytes=layer,
+                self.model.parameters(), self._adam, group, zero=plan.zero, bucket_bytes=layer,
                 check=False,
             )  # fmt: skip
             self.flats = self.optimizer.flats

@@ -1,0 +1,127 @@
+// Draws the widgets of a page, each when its place comes near the reader's view. A place names the
+// modules, sheets and state that its widget needs; until they are there, and if one does not come,
+// the static figure stands in it. No kernel, no module loader, no other script.
+(() => {
+  const NEAR = "900px 0px"; // about a screen before it is seen
+  const FILES = new URL("widgets/", document.currentScript.src || document.baseURI);
+  const places = [...document.querySelectorAll(".dt-place")];
+  const made = new Map();
+
+  // What several widgets want is fetched once.
+  function once(address, make) {
+    if (!made.has(address)) made.set(address, make(address));
+    return made.get(address);
+  }
+
+  const addressesOf = (names) =>
+    names
+      .split(" ")
+      .filter(Boolean)
+      .map((name) => new URL(name, FILES).href);
+
+  const sheetAt = (address) =>
+    new Promise((done, failed) => {
+      const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: address });
+      link.addEventListener("load", done);
+      link.addEventListener("error", () => failed(new Error(`${address} did not come`)));
+      document.head.append(link);
+    });
+
+  async function stateAt(address) {
+    const answer = await fetch(address);
+    if (!answer.ok) throw new Error(`${address} did not come: ${answer.status}`);
+    return answer.json();
+  }
+
+  function modelOf(state) {
+    const listeners = new Map();
+    const heard = (name) => [...(listeners.get(name) ?? [])];
+    const set = (name, value) => {
+      if (typeof name === "object") return Object.entries(name).forEach(([k, v]) => set(k, v));
+      state[name] = value;
+      for (const call of [...heard(`change:${name}`), ...heard("change")]) call();
+    };
+    return {
+      get: (name) => state[name],
+      set,
+      on(names, call) {
+        for (const name of names.split(" ")) {
+          listeners.set(name, (listeners.get(name) ?? new Set()).add(call));
+        }
+      },
+      off(names, call) {
+        if (!names) return listeners.clear();
+        for (const name of names.split(" ")) {
+          if (call) listeners.get(name)?.delete(call);
+          else listeners.delete(name);
+        }
+      },
+      save_changes() {},
+      send() {},
+      widget_manager: null,
+    };
+  }
+
+  async function widgetOf(modules) {
+    const found = (await Promise.all(modules.map((address) => import(address)))).at(-1).default;
+    return typeof found === "function" ? found() : found;
+  }
+
+  // Two places of one widget share its model, as two views in a notebook do.
+  async function modelOfWidget(state, widget) {
+    const model = modelOf(state);
+    await widget.initialize?.({ model });
+    return model;
+  }
+
+  async function draw(place) {
+    const { modules, sheets, state } = place.dataset;
+    const [widget, stored] = await Promise.all([
+      widgetOf(addressesOf(modules)),
+      once(new URL(state, document.baseURI).href, stateAt),
+      ...addressesOf(sheets).map((address) => once(address, sheetAt)),
+    ]);
+    const model = await once(stored, () => modelOfWidget(stored, widget));
+    place.removeAttribute("id"); // which the widget bears from here on
+    const box = place.appendChild(document.createElement("div"));
+    await widget.render({ model, el: box });
+    place.classList.add("is-live");
+    // Room that was kept in vain is given back where nothing that is seen moves.
+    if (place.getBoundingClientRect().bottom > innerHeight) place.style.minHeight = 0;
+  }
+
+  // A widget that does not come leaves its figure in place, and says so.
+  function stay(place, error) {
+    console.error(error);
+    const said = document.createElement("p");
+    said.className = "dt-stays";
+    said.textContent =
+      location.protocol === "file:"
+        ? "This figure moves on a served page only: python -m http.server in the site's folder."
+        : "This figure should move, but a part of it did not come. Load the page again.";
+    place.querySelector(":scope > div")?.remove();
+    place.append(said);
+  }
+
+  let waiting = places.length;
+  const settle = () => {
+    if (waiting <= 0) document.documentElement.dataset.widgets = "ready";
+  };
+  const watcher = new IntersectionObserver(
+    (entries) => {
+      for (const { isIntersecting, target } of entries) {
+        if (!isIntersecting) continue;
+        watcher.unobserve(target);
+        draw(target)
+          .catch((error) => stay(target, error))
+          .then(() => {
+            waiting -= 1;
+            settle();
+          });
+      }
+    },
+    { rootMargin: NEAR },
+  );
+  for (const place of places) watcher.observe(place);
+  settle();
+})();

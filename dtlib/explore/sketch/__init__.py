@@ -1,0 +1,1 @@
+"""A curve that the reader draws before the formula does: `sketch`."""

@@ -1,0 +1,1 @@
+"""A sheet as bars whose parts open: `worksheet`."""
