@@ -30,7 +30,6 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 from book._tools.layout import ROOT, public_address, write_if_new
-from book._tools.warm_kernels import warm_kernels
 
 # What makes an execution repeatable, whoever starts it.
 ENVIRONMENT = {
@@ -324,10 +323,9 @@ def _stored_digest(notebook: Path) -> str | None:
 
 
 def verify(files: list[Path]) -> int:
-    """Run stored notebooks again, in warm kernels, and compare outputs; nbval's exit status."""
+    """Run stored notebooks again with nbval and compare their outputs; its exit status."""
     command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-sanitize-with", str(SANITIZE)]
     command += ["--nbval-cell-timeout", str(CELL_TIMEOUT)]
     command += ["--nbval-kernel-startup-timeout", str(CELL_TIMEOUT)]
     command += ["-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", *map(str, files)]
-    with warm_kernels({**os.environ, **ENVIRONMENT}) as environment:
-        return subprocess.call(command, cwd=ROOT, env=environment)
+    return subprocess.call(command, cwd=ROOT, env={**os.environ, **ENVIRONMENT})

@@ -17,7 +17,6 @@ from book.__main__ import verify
 from book._tools import labs, notebooks
 from book._tools.checks import STEPS
 from book._tools.layout import ROOT, lab_sources
-from book._tools.warm_kernels import warm_kernels
 
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 PLACES = f"{ROOT}{os.pathsep}{Path(__file__).parent}"
@@ -128,13 +127,13 @@ def test_every_solved_notebook_runs_again_with_the_pages(monkeypatch):
     assert ["book", "verify"] in STEPS["notebooks"]
 
 
-def run(*command, cwd, environment=os.environ) -> str:
+def run(*command, cwd) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=cwd,
         capture_output=True,
         text=True,
-        env={**environment, "PYTHONPATH": PLACES, "PATH": PATH},
+        env={**os.environ, "PYTHONPATH": PLACES, "PATH": PATH},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -149,14 +148,7 @@ RUN_BY_NBGRADER = "all-reduce-autopsy"
 REPLAYED = "\nfrom replayed import grades_from_outputs\n\ngrades_from_outputs(c)\n"
 
 
-@pytest.fixture(scope="session")
-def kernels():
-    """An environment in which nbgrader's kernels start warm."""
-    with warm_kernels({**os.environ, **notebooks.ENVIRONMENT}) as environment:
-        yield environment
-
-
-def graded_course(folder: Path, sources, environment, config="") -> dict:
+def graded_course(folder: Path, sources, config="") -> dict:
     """The marks of two students who have handed labs in, each with what can be reached."""
     labs.write_course(folder, sources)
     run("nbgrader", "generate_assignment", "*", "--create", cwd=folder)
@@ -167,7 +159,7 @@ def graded_course(folder: Path, sources, environment, config="") -> dict:
             shutil.copy(file(source), handed_in)
     settings = folder / "nbgrader_config.py"
     settings.write_text(settings.read_text() + config)
-    run("nbgrader", "autograde", "*", cwd=folder, environment=environment)
+    run("nbgrader", "autograde", "*", cwd=folder)
     with Gradebook(f"sqlite:///{folder}/gradebook.db", folder.name) as gradebook:
         return {
             (name, who["student"]): (who["score"], who["max_score"])
@@ -180,11 +172,11 @@ def graded_course(folder: Path, sources, environment, config="") -> dict:
     scope="module",
     params=[pytest.param(part, marks=pytest.mark.xdist_group(part), id=part) for part in PARTS],
 )
-def course(request, tmp_path_factory, kernels):
+def course(request, tmp_path_factory):
     """A part's labs, an nbgrader course of them, and its marks: what is solved was run before."""
     folder = tmp_path_factory.mktemp("course")
     sources = [source for source in SOURCES if source.parts[-3] == request.param]
-    return sources, folder, graded_course(folder, sources, kernels, REPLAYED)
+    return sources, folder, graded_course(folder, sources, REPLAYED)
 
 
 def test_our_released_notebooks_are_what_nbgrader_hands_out(course):
@@ -202,9 +194,9 @@ def test_nbgrader_gives_solved_notebooks_full_marks_and_released_ones_none(cours
         assert none == 0, source.stem
 
 
-def test_nbgrader_gives_the_same_marks_when_it_runs_a_solved_notebook_itself(tmp_path, kernels):
+def test_nbgrader_gives_the_same_marks_when_it_runs_a_solved_notebook_itself(tmp_path):
     (source,) = [source for source in SOURCES if source.stem == RUN_BY_NBGRADER]
-    marks = graded_course(tmp_path, [source], kernels)
+    marks = graded_course(tmp_path, [source])
     (full, most), (none, _) = (marks[source.stem, who] for who in ("diligent", "idle"))
     assert full == most > 0 == none
 
