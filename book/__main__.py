@@ -30,6 +30,7 @@ from book._tools.layout import ROOT, lab_sources, notebook_sources, pages, publi
 def check(names: Sequence[str]) -> int:
     """What the sources say: every problem, each with its place."""
     from book._tools import (
+        bets,
         equations,
         folklore,
         generated,
@@ -49,6 +50,7 @@ def check(names: Sequence[str]) -> int:
     numbered = [*([] if names else prose_numbers.DATA_FILES), *printed]
     found += [problem for page in numbered for problem in prose_numbers.check(page)]
     found += [p for page in chosen if page in worded for p in words.check(page)]
+    found += bets.problems([page for page in chosen if page.is_relative_to(ROOT / "chapters")])
     found += length.problems([page for page in chosen if page.is_relative_to(ROOT / "chapters")])
     found += notebooks.problems([p for p in chosen if p in notebook_sources()], public_address())
     found += labs.problems([page for page in chosen if page in own])

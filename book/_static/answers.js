@@ -13,23 +13,7 @@
     return node;
   };
 
-  // Storage may be missing, as in a private window: then nothing is kept.
-  const kept = {
-    read(slug) {
-      try {
-        return JSON.parse(localStorage.getItem(KEY + slug)) ?? {};
-      } catch {
-        return {};
-      }
-    },
-    write(slug, state) {
-      try {
-        localStorage.setItem(KEY + slug, JSON.stringify(state));
-      } catch {
-        /* nothing is kept */
-      }
-    },
-  };
+  const stateOf = (slug) => dtKept.read(KEY + slug) ?? {};
 
   function fieldOf(one, id, text) {
     const label = one.unit ? `${one.name}, in ${one.unit}` : one.name;
@@ -46,7 +30,7 @@
   function judged(exercise, slug) {
     const asked =
       exercise.kind === "formula" ? [{ name: exercise.signature.replace(/^\w+/, "of ") }] : exercise.asked;
-    const state = kept.read(slug);
+    const state = stateOf(slug);
     const fields = asked.map((one, i) => fieldOf(one, `${slug}-${i}`, state.texts?.[i]));
     const verdict = h("p", { role: "status" });
     const say = (passed, text) => {
@@ -62,7 +46,7 @@
           const texts = fields.map(({ input }) => input.value);
           const wrong = dtJudge.judge(exercise, texts);
           say(!wrong, wrong || `✓ ${exercise.verified}`);
-          kept.write(slug, { texts, passed: !wrong });
+          dtKept.write(KEY + slug, { texts, passed: !wrong });
         },
         oninput: () => say(false, ""),
       },

@@ -3,24 +3,6 @@
 (() => {
   const root = document.documentElement;
   const all = (selector) => [...document.querySelectorAll(selector)];
-  // Storage may be missing, as in a private window: then nothing is kept.
-  const kept = {
-    read(name) {
-      try {
-        return localStorage.getItem(name);
-      } catch {
-        return null;
-      }
-    },
-    write(name, value) {
-      try {
-        localStorage.setItem(name, value);
-      } catch {
-        /* nothing is kept */
-      }
-    },
-  };
-
   const MODES = { auto: "as the system", light: "light", dark: "dark" };
 
   function offerColours() {
@@ -34,7 +16,11 @@
     button.addEventListener("click", () => {
       const next = order[(order.indexOf(root.dataset.mode) + 1) % order.length];
       globalThis.dtMode(next);
-      kept.write("mode", next);
+      try {
+        localStorage.setItem("mode", next);
+      } catch {
+        /* as in a private window: the choice holds for this page */
+      }
       say();
     });
     say();
@@ -44,20 +30,19 @@
   function markRead() {
     const chapter = document.body.dataset.chapter;
     const end = document.querySelector(".turn");
-    const read = new Set(JSON.parse(kept.read("dtlib-read") ?? "[]"));
     const show = () => {
+      const read = new Set(dtKept.read("dtlib-read"));
       for (const place of all("[data-read]")) {
         place.classList.toggle("is-read", read.has(place.dataset.read));
       }
     };
+    dtKept.watch(show);
     show();
     if (!chapter || !end) return;
     const watcher = new IntersectionObserver((entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       watcher.disconnect();
-      read.add(chapter);
-      kept.write("dtlib-read", JSON.stringify([...read]));
-      show();
+      dtKept.write("dtlib-read", [...new Set([...(dtKept.read("dtlib-read") ?? []), chapter])]);
     });
     watcher.observe(end);
   }

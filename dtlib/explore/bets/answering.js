@@ -13,12 +13,19 @@ function verdict({ scale }, off) {
     : `off by a factor ${formatQuantity(off)}`;
 }
 
-function view(spec, { value, settled }) {
+// Whether the bet was as near as the reader believed.
+function believed({ answer }, value, sure) {
+  if (!sure) return "";
+  const within = Math.max(value / answer, answer / value) <= sure;
+  return `, ${within ? "and" : "not"} ${SURE[sure]}, as you believed`;
+}
+
+function view(spec, { value, sure, settled }) {
   const off = settled === "placed" ? offBy(spec, value) : null;
   const said = {
     "": "The answer waits until you have bet, or skipped.",
     skipped: `It is ${spec.answer_text}.`,
-    placed: `You said ${value && textOf(spec, value)}, it is ${spec.answer_text}, ${verdict(spec, off)}.`,
+    placed: `You said ${value && textOf(spec, value)}, it is ${spec.answer_text}, ${verdict(spec, off)}${believed(spec, value, sure)}.`,
   };
   return {
     names: { off },

@@ -4,7 +4,13 @@ const STEPS = 1000;
 const ALIASES = { x: "×", times: "×", us: "µs", days: "d", hours: "h", percent: "%" };
 const FACTORS = { k: 1e3, K: 1e3, M: 1e6, G: 1e9, million: 1e6, billion: 1e9 };
 
-const endsOf = (spec) => `from ${textOf(spec, spec.low)} to ${textOf(spec, spec.high)}`;
+// An end of the line: in the unit that reads best, unless that takes more than two digits to say.
+function endOf(spec, value) {
+  const short = textOf(spec, value, 2);
+  return short === textOf(spec, value) ? short : textOf({ ...spec, base: "" }, value);
+}
+
+const endsOf = (spec) => `from ${endOf(spec, spec.low)} to ${endOf(spec, spec.high)}`;
 
 // The size of a unit that the reader wrote: the bet's own, or one that it carries.
 function sizeOf(name, { unit, base, size }) {
@@ -70,12 +76,13 @@ function keysOf(spec, value) {
   };
 }
 
-function view(spec, { value, settled }) {
+function view(spec, { value, settled, sure }) {
+  const within = sure === null ? "" : `, ${SURE[sure]}`;
   const said = {
     "": value === null
       ? `Before you read on: mark the line, or write a number ${endsOf(spec)}.`
       : `Your mark is at ${textOf(spec, value)}. Place it, or move it.`,
-    placed: `You bet ${value === null ? "" : textOf(spec, value)}. The answer comes below.`,
+    placed: `You bet ${value === null ? "" : textOf(spec, value)}${within}. The answer comes below.`,
     skipped: "Skipped. The answer comes below.",
   };
   return { names: {}, said: said[settled] };
@@ -129,12 +136,26 @@ const drag = (spec, { settled }, seen, width, { x }) =>
 const button = (words, onclick, look = "") =>
   h("button", { type: "button", class: `dt-button ${look}`, onclick }, words);
 
-// The field and the buttons.
-function entry(place, spec, set) {
-  const root = place.closest(".dt-widget");
-  const why = root.querySelector(".dt-summary");
-  const problem = h("p", { class: "dt-bet-problem", role: "alert", id: uniqueId("problem") });
-  const field = h("input", {
+// How near the reader believes to be; nobody has to say.
+function sureness(set) {
+  const kinds = { 2: "within 2×", 10: "within 10×", 0: "no idea" };
+  const options = [2, 10, 0].map((kind) => h("option", { value: kind }, kinds[kind]));
+  const choice = h(
+    "select",
+    {
+      class: "dt-bet-field dt-bet-sure",
+      "aria-label": "How sure are you, within what factor? You need not say.",
+      onchange: () => set({ sure: choice.value === "" ? null : Number(choice.value) }),
+    },
+    h("option", { value: "" }, "how sure?"),
+    options,
+  );
+  return choice;
+}
+
+// The field for who would rather write, and what is done when it is typed in, left, entered.
+function numberField(spec, problem, { typed, left, entered }) {
+  return h("input", {
     type: "text",
     inputmode: "decimal",
     class: "dt-bet-field",
@@ -142,27 +163,41 @@ function entry(place, spec, set) {
     placeholder: "?",
     "aria-label": `Your bet in ${spec.unit || "numbers"}`,
     "aria-describedby": problem.id,
-    oninput: () => set({ value: betIn(field.value, spec) }),
-    onchange: () => refuse(field.value.trim() && problemOf(field.value, spec)),
+    oninput: typed,
+    onchange: left,
     onkeydown: (event) => {
       if (event.key !== "Enter") return;
       event.preventDefault();
-      commit();
+      entered();
     },
   });
+}
+
+// The field and the buttons.
+function entry(place, spec, set) {
+  const root = place.closest(".dt-widget");
+  const why = root.querySelector(".dt-summary");
+  const problem = h("p", { class: "dt-bet-problem", role: "alert", id: uniqueId("problem") });
+  const field = numberField(spec, problem, {
+    typed: () => set({ value: betIn(field.value, spec) }),
+    left: () => refuse(field.value.trim() && problemOf(field.value, spec)),
+    entered: commit,
+  });
+  const sureOf = sureness(set);
   const yes = button("I bet", commit, "is-primary");
   yes.setAttribute("aria-describedby", (why.id = uniqueId("why")));
   const open = h(
     "div",
     { class: "dt-bet-entry" },
     h("span", { class: "dt-bet-number" }, field, h("span", {}, spec.unit)),
+    sureOf,
     yes,
-    button("Skip", () => set({ value: null, settled: "skipped" })),
+    button("Skip", () => set({ value: null, sure: null, settled: "skipped" })),
   );
   const done = h(
     "div",
     { class: "dt-bet-entry" },
-    button("Erase my bet", () => set({ value: null, settled: "" })),
+    button("Erase my bet", () => set({ value: null, sure: null, settled: "" })),
   );
   place.append(open, problem, done);
   root.id = `bet-${spec.key}`;
@@ -176,12 +211,13 @@ function entry(place, spec, set) {
     refuse(fault);
     if (!fault) set({ settled: "placed" });
   }
-  return (rows, { value, settled }) => {
+  return (rows, { value, settled, sure }) => {
     const left = settled ? open : done;
     const focused = left.querySelector(":focus");
     if (betIn(field.value, spec) !== value)
       field.value = value === null ? "" : formatQuantity(value, "", DIGITS);
     if (value !== null || settled) refuse("");
+    sureOf.value = sure ?? "";
     yes.disabled = value === null;
     open.hidden = settled !== "";
     done.hidden = settled === "";
@@ -189,6 +225,6 @@ function entry(place, spec, set) {
   };
 }
 
-entry.room = () => 44;
+entry.room = (spec, seen, width) => (width < 560 ? 94 : 44);
 
 export default widget({ view, draw, drag, kept, readout: entry, again: null });

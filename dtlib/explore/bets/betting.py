@@ -7,7 +7,7 @@ from dtlib.explore.bets.line import line
 from dtlib.explore.kit.widget import Widget
 
 made: dict[str, dict] = {}
-START = {"value": None, "settled": ""}  # settled: "placed" or "skipped"
+START = {"value": None, "sure": None, "settled": ""}  # settled: "placed" or "skipped"
 
 
 class Bet(Widget):

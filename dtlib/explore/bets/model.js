@@ -3,6 +3,7 @@
 const INSET = 18;
 const ROW = 22;
 const DIGITS = 6; // as many as anybody writes; what the line gives has two
+const SURE = { 2: "within a factor of 2", 10: "within a factor of 10", 0: "no idea" };
 
 const textOf = ({ base, unit, size }, value, digits = DIGITS) =>
   base
@@ -18,10 +19,11 @@ const acrossOf = ({ low, high, scale }, width) => scaleOf(low, high, scale, INSE
 const kept = {
   read: (spec, bet) => ({
     value: bet?.value ?? null,
+    sure: bet?.sure ?? null,
     settled: bet ? (bet.skipped ? "skipped" : "placed") : "",
   }),
-  write: ({ unit }, { value, settled }) =>
-    ({ "": null, placed: { value, unit }, skipped: { skipped: true, unit } })[settled],
+  write: ({ unit }, { value, sure, settled }) =>
+    ({ "": null, placed: { value, unit, ...(sure === null ? {} : { sure }) }, skipped: { skipped: true, unit } })[settled],
 };
 
 const anchorOf = (spec) =>

@@ -1,24 +1,27 @@
 // What the reader bet, kept in the browser under a key, and told to whoever shows it on the page.
+// On the site `book/_static/kept.js` reads, saves and erases the same; both remember in one place.
 
 const EVENT = "dtlib-bet";
-const MEMORY = (globalThis.dtlibBets ??= {});
+const MEMORY = (globalThis.dtlibKept ??= {});
 
 // Storage may be missing (a private window, a sandboxed frame): then the page remembers.
 const storage = {
   read(key) {
+    const name = `${EVENT}:${key}`;
     try {
-      const text = localStorage.getItem(EVENT + ":" + key);
-      return text ? JSON.parse(text) : (MEMORY[key] ?? null);
+      const text = localStorage.getItem(name);
+      return text ? JSON.parse(text) : (MEMORY[name] ?? null);
     } catch {
-      return MEMORY[key] ?? null;
+      return MEMORY[name] ?? null;
     }
   },
   write(key, bet) {
-    if (bet) MEMORY[key] = bet;
-    else delete MEMORY[key];
+    const name = `${EVENT}:${key}`;
+    if (bet) MEMORY[name] = bet;
+    else delete MEMORY[name];
     try {
-      if (bet) localStorage.setItem(EVENT + ":" + key, JSON.stringify(bet));
-      else localStorage.removeItem(EVENT + ":" + key);
+      if (bet) localStorage.setItem(name, JSON.stringify(bet));
+      else localStorage.removeItem(name);
     } catch {
       /* the page remembers */
     }

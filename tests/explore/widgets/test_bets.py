@@ -212,6 +212,24 @@ def test_a_number_is_kept_and_shown_as_it_was_written(tab, group, text, value, w
     assert f"You said {words}, it is 40 ms, " in said(tab.locator(".dt-kind-answer"))
 
 
+@pytest.mark.parametrize(("text", "holds"), [("70", "and"), ("100", "not")])
+def test_who_says_how_sure_hears_whether_it_held(tab, group, text, holds):
+    group.get_by_role("textbox").fill(text)
+    group.get_by_role("combobox").select_option("2")
+    group.get_by_role("button", name="I bet").click()
+    assert kept(tab) == {"value": float(text), "unit": "ms", "sure": 2}
+    assert f"You bet {text} ms, within a factor of 2. The answer" in said(group)
+    heard = said(tab.locator(".dt-kind-answer"))
+    assert f", {holds} within a factor of 2, as you believed. So much." in heard
+    group.get_by_role("button", name="Erase my bet").click()
+    assert kept(tab) is None and group.get_by_role("combobox").input_value() == ""
+
+
+def test_the_ends_of_a_line_are_said_in_words_for_people():
+    said = still(bet("9.3", "How many days?", unit="d", low=0.01, high=1000))["said"]
+    assert said == "Before you read on: mark the line, or write a number from 0.01 d to 1,000 d."
+
+
 def test_keys_make_a_mark_move_it_and_place_it_and_then_it_stays(tab, group):
     slider = group.get_by_role("slider")
     slider.focus()
