@@ -10,7 +10,7 @@ _COLOURS = {
     "activations": "communication",
     "loss": "communication",
 }
-_HATCHES = {"optimizer": "...", "gradients": "//", "activations": "", "loss": "xx"}
+_HATCHES = {"optimizer": "\\\\", "gradients": "//", "activations": "", "loss": "xx"}
 
 
 def live_figure(live: LiveSet, *, capacity: float = 0, height: float = 3.4, labels=None):
