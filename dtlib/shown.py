@@ -86,10 +86,12 @@ def _figure(fig, caption: str, alt: str):
 
 def _drawing(draw: Callable[..., str], caption: str, alt: str):
     """A figure that draws itself as SVG; what it says where there is no QuickJS to draw it."""
+    from dtlib.drawing.svg import PAGE, PHONE
     from dtlib.style import FigureOutput
 
     try:
-        return FigureOutput(draw(alt=alt), caption)
+        drawn = [draw(alt=alt, width=width) for width in (PAGE, PHONE)]
+        return FigureOutput("\n".join(drawn), caption)
     except ImportError:
         return Output(f"{alt} {caption}".strip())
 

@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from dtlib.drawing.svg import schedule_svg
+from dtlib.drawing.svg import PAGE, schedule_svg
 from dtlib.files import write_whole
 
 KINDS = ("forward", "backward", "weight", "communication", "other")
@@ -127,11 +127,12 @@ class Timeline:
             f"in {length}{'' if self.unit else ' steps'}{idle}"
         )
 
-    def draw(self, alt: str = "") -> str:
+    def draw(self, alt: str = "", width: float = PAGE) -> str:
         """The spans as bars, ranks from top to bottom and time from left to right; an SVG text.
 
         A bar shows its kind by colour and by lines, and its name where there is room for it. `alt`
-        says what to see; without it the timeline says what it is. It needs QuickJS.
+        says what to see; without it the timeline says what it is. `width` is in px. It needs
+        QuickJS.
         """
         lanes = self._lanes()
         used = {rank: {span.lane for span in self.of(rank)} for rank in self.ranks}
@@ -153,6 +154,7 @@ class Timeline:
             stop=float(self.makespan) or 1,
             unit=self.unit,
             alt=alt or repr(self),
+            width=width,
         )  # fmt: skip
 
     def _row_name(self, rank: int, lane: str) -> str:

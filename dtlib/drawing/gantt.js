@@ -1,6 +1,7 @@
 // Every schedule of the book, simulated or measured: rows of lanes from top to bottom, time from
 // left to right, a bar for each span, with its name where there is room for it.
 
+const LEAST_NAME = 11; // px
 const OUTLINED = { "stroke-width": 1 };
 const LOOKS = {
   forward: { fill: ink.forward },
@@ -48,30 +49,53 @@ function gantt({ rows, spans, from = 0, to, left, right, top }) {
     tops.push(y);
     y += height * lanes + gap;
   }
-  const bars = spans
+  const drawn = spans
     .filter(({ start, stop }) => stop > start && start < to && stop > from)
-    .map(({ row, lane = 0, start, stop, look, name, at = null, over = {}, part = [0, 1] }) => {
+    .map(({ row, lane = 0, start, stop, look, name: names, at = null, over = {}, part = [0, 1] }) => {
       const { height } = rows[row];
       const bar = { x: across(Math.max(start, from)), y: tops[row] + (lane + part[0]) * height + 1 };
       bar.width = Math.max(across(Math.min(stop, to)) - bar.x - 0.7, 0.6);
       bar.height = (part[1] - part[0]) * height - 2;
-      const whole = start >= from && stop <= to && bar.height >= 10;
+      const whole = start >= from && stop <= to && bar.height >= LEAST_NAME;
       const room = whole ? bar.width - 3 : 0;
-      const fits = [name ?? []].flat().find((one) => 7 * String(one).length < room);
+      const fits = [names ?? []].flat().find((one) => 7 * String(one).length < room);
       const place = { x: bar.x + bar.width / 2, y: bar.y + bar.height / 2 + 4, ...middle };
-      const words = { ...place, "font-size": Math.min(12, bar.height - 1), fill: namePaint(look) };
+      const words = { ...place, "font-size": clamp(bar.height - 1, LEAST_NAME, 12), fill: namePaint(look) };
       const clear = HATCHES[look] ? { ...halo, "stroke-width": 3 } : {};
-      const marks = [
-        mark.rect({ ...bar, rx: 2, ...LOOKS[look], ...over }),
-        hatchOf(bar, look),
-        fits === undefined ? null : mark.text({ ...words, ...clear }, fits),
-      ];
-      return at ? mark.g(at, marks) : marks;
+      const name = fits === undefined ? null : mark.text({ ...words, ...clear }, fits);
+      return { look, bar, over, at, name };
     });
   const labels = rows.map(({ label, height, lanes = 1 }, i) =>
     mark.text({ x: left - 8, y: tops[i] + (height * lanes) / 2 + 4, ...soft, ...end }, label),
   );
-  return { marks: [bars, labels], across, bottom: y };
+  return { marks: [ganttBars(drawn), labels], across, bottom: y };
+}
+
+// Bars with their names. What a press or a style sheet takes by itself is one mark each; of the
+// others, those that look alike share their look, which a page of a thousand bars says in half the bytes.
+function ganttBars(bars) {
+  const alone = ({ look, bar, over, at, name }) =>
+    mark.g(at, mark.rect({ ...bar, rx: 2, ...LOOKS[look], ...over }), hatchOf([bar], look), name);
+  const plain = bars.filter(({ at }) => !at);
+  const looks = [...new Set(plain.map(({ look }) => look))];
+  const together = looks.map((look) => {
+    const alike = plain.filter((one) => one.look === look);
+    const boxes = alike.map(({ bar, over }) => mark.rect({ ...bar, rx: 2, ...over }));
+    return [mark.g(LOOKS[look], boxes), hatchOf(alike.map(({ bar }) => bar), look)];
+  });
+  const names = ganttNames(plain.flatMap(({ name }) => name ?? []));
+  return [together, names, bars.filter(({ at }) => at).map(alone)];
+}
+
+// Names share what they have in common but their places.
+function ganttNames(names) {
+  const looks = new Map();
+  for (const { at: { x, y, ...look }, inside } of names) {
+    const key = JSON.stringify(look);
+    if (!looks.has(key)) looks.set(key, mark.g(look));
+    looks.get(key).inside.push(mark.text({ x, y }, inside));
+  }
+  return [...looks.values()];
 }
 
 // The kinds of spans, named above a schedule: a swatch and a word for each, in lines up to `right`.
@@ -82,23 +106,24 @@ function ganttKey(kinds, x, y, right = Infinity) {
     if (at > x && at + wide > right + 16) [at, line] = [x, line + 20];
     const swatch = { x: at, y: line - 10, width: 14, height: 11, rx: 2, ...LOOKS[look] };
     const name = mark.text({ x: at + 19, y: line, ...soft }, words);
-    const marks = [mark.rect(swatch), hatchOf(swatch, look), name];
+    const marks = [mark.rect(swatch), hatchOf([swatch], look), name];
     at += wide;
     return marks;
   });
 }
 
-// The lines over a bar that looks so.
-function hatchOf(bar, look) {
+// The lines over bars that look so.
+function hatchOf(bars, look) {
   if (!HATCHES[look]) return null;
   const { every, falls, ...more } = HATCHES[look];
-  return mark.path({ d: slant(bar, every, falls), fill: "none", stroke: LOOKS[look].fill, ...more });
+  const d = bars.map((bar) => slant(bar, every, falls)).join("");
+  return mark.path({ d, fill: "none", stroke: LOOKS[look].fill, ...more });
 }
 
 // Lines at a slant through a box, as a path.
 function slant({ x, y, width, height }, every, falls = false) {
-  const point = (right, down) =>
-    `${(x + (falls ? width - right : right)).toFixed(1)} ${(y + down).toFixed(1)}`;
+  const tenth = (value) => Math.round(10 * value) / 10;
+  const point = (right, down) => `${tenth(x + (falls ? width - right : right))} ${tenth(y + down)}`;
   let d = "";
   for (let at = every / 2; at < width + height; at += every) {
     const from = at < height ? point(0, at) : point(at - height, height);
@@ -114,7 +139,7 @@ function timelineFigure({ rows, spans, kinds, stop, unit, label }, width) {
   const key = kinds.length > 1 ? ganttKey(kinds, left, 14, right) : [];
   const top = key.length ? key[key.length - 1][0].at.y + 22 : 6;
   const { marks, across, bottom } = gantt({ rows, spans, to: stop, left, right, top });
-  const times = quantityTicks(0, stop, "linear", width / 110, unit);
+  const times = quantityTicks(0, stop, "linear", width / 90, unit);
   return {
     height: bottom + 34,
     label,

@@ -116,18 +116,20 @@ const escaped = (text) =>
 function written(one) {
   if (!one.tag) return escaped(one);
   const at = attributesOf(one.at).map(([name, value]) => ` ${name}="${escaped(value)}"`);
-  return `<${one.tag}${at.join("")}>${one.inside.map(written).join("")}</${one.tag}>`;
+  const open = `<${one.tag}${at.join("")}`;
+  return one.inside.length ? `${open}>${one.inside.map(written).join("")}</${one.tag}>` : `${open}/>`;
 }
 
-// A narrow screen scrolls a figure rather than showing letters below 10 px.
-const LEAST_SCALE = 10 / 12;
+// A narrow screen scrolls a figure rather than showing letters below 11 px.
+const LEAST_SCALE = 11 / 12;
 
-// A whole drawing as an `<svg>` for a page without this script.
-function writtenFigure({ height, label, marks }, width) {
+// A whole drawing as an `<svg>` for a page without this script; one for a narrow page is hidden until
+// a style sheet knows that the page is one.
+function writtenFigure({ height, label, marks }, width, narrow = false) {
   const inside = marksOf(marks).map(written).join("\n");
   return (
-    `<svg role="img" aria-label="${escaped(label)}" viewBox="0 0 ${width} ${height}" ` +
-    `style="width: ${width}px; max-width: 100%; height: auto; overflow: visible; ` +
+    `<svg class="dt-at-${narrow ? "phone" : "page"}" role="img" aria-label="${escaped(label)}" ` +
+    `viewBox="0 0 ${width} ${height}" style="${narrow ? "display: none; " : ""}width: ${width}px; max-width: 100%; height: auto; overflow: visible; ` +
     `--dt-least: ${Math.round(LEAST_SCALE * width)}px" ` +
     `fill="${ink.text}" font-family="inherit" font-size="13">\n${inside}\n</svg>`
   );

@@ -7,7 +7,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 SCRIPTS = ("quantities.js", "scales.js", "marks.js", "plot.js", "gantt.js")
-WIDTH = 690  # px: a figure beside the page's text
+PAGE, PHONE = 690, 354  # px: a figure beside the text of a page, and one as wide as a phone's
 
 
 def bare(files: Iterable[Traversable]) -> str:
@@ -35,9 +35,11 @@ def called(script: str, expression: str, **values):
 
 def schedule_svg(
     rows: list[dict], spans: list[dict], kinds: list[tuple[str, str]], stop: float, unit: str,
-    alt: str,
+    alt: str, width: float = PAGE,
 ) -> str:  # fmt: skip
     """Bars in rows, from 0 to `stop`, and a key of several `kinds`, (look, words): see `gantt.js`.
+
+    It is as wide as a `PAGE`, or a `PHONE`.
 
     >>> bar = {"row": 0, "start": 0, "stop": 2, "look": "forward", "name": "F0"}
     >>> svg = schedule_svg([{"label": "rank 0", "height": 24}], [bar], [], 4, "s", "One bar.")
@@ -46,8 +48,9 @@ def schedule_svg(
     """
     timeline = {"rows": rows, "spans": spans, "kinds": kinds, "stop": stop, "unit": unit,
                 "label": alt}  # fmt: skip
-    drawing = "writtenFigure(timelineFigure(timeline, width), width)"
-    return called(script(), drawing, timeline=timeline, width=WIDTH)
+    drawing = "writtenFigure(timelineFigure(timeline, width), width, narrow)"
+    narrow = width == PHONE
+    return called(script(), drawing, timeline=timeline, width=width, narrow=narrow)
 
 
 @cache

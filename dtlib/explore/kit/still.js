@@ -11,6 +11,7 @@ function stillOf(parts, spec, change = {}) {
   const at = (width) => drawingsOf(parts, spec, state, seen, width);
   return {
     figures: at(STILL_WIDTH).map((figure) => writtenFigure(figure, STILL_WIDTH)),
+    phone: at(PHONE_WIDTH).map((figure) => writtenFigure(figure, PHONE_WIDTH, true)),
     said: seen.said,
     names: { ...state, ...seen.names },
     wide: roomOf(parts, spec, seen, at, STILL_WIDTH),

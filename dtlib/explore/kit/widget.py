@@ -93,6 +93,7 @@ class Widget(anywidget.AnyWidget):
         said = seen["said"]
         caption = f"{as_sentence(self.spec['title'])} {said[0].upper()}{as_sentence(said[1:])}"
         room = f"--dt-wide: {seen['wide']}px; --dt-narrow: {seen['narrow']}px"
-        inside = "\n".join([*seen["figures"], f"<figcaption>{html.escape(caption)}</figcaption>"])
+        words = f"<figcaption>{html.escape(caption)}</figcaption>"
+        inside = "\n".join([*seen["figures"], *seen["phone"], words])
         figure = f'<figure class="dt-figure dt-static" style="{room}">\n{inside}\n</figure>'
         return Output(f"{self!r}, as a figure", html=figure)

@@ -1,6 +1,6 @@
 """The figure of a schedule: ranks from top to bottom, time from left to right."""
 
-from dtlib.drawing.svg import schedule_svg
+from dtlib.drawing.svg import PAGE, schedule_svg
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
 from dtlib.parallelism.pipeline.simulation import simulate
 
@@ -18,12 +18,12 @@ NAMES = {
 }
 
 
-def draw_pipeline(schedule: PipelineSchedule, alt: str = "", **times) -> str:
+def draw_pipeline(schedule: PipelineSchedule, alt: str = "", width: float = PAGE, **times) -> str:
     """The rows of a schedule in time; an SVG text.
 
     A box is an action, with its letter and its micro-batch where there is room. Where a rank has
     several stages, the boxes of its later ones are darker; two actions at once share the height.
-    Idle time is blank. Arguments: `alt`, what to see; the others as for `simulate`.
+    Idle time is blank. Arguments: `alt`, what to see; `width` in px; the others as for `simulate`.
 
     >>> from dtlib.parallelism.pipeline import one_f_one_b
     >>> draw_pipeline(one_f_one_b(4, 8)).count(">F0<")
@@ -45,6 +45,7 @@ def draw_pipeline(schedule: PipelineSchedule, alt: str = "", **times) -> str:
         stop=float(timeline.makespan) or 1,
         unit="",
         alt=alt or repr(schedule),
+        width=width,
     )
 
 
