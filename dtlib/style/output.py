@@ -28,6 +28,7 @@ def show_figure(fig, caption: str = "", *, alt: str, narrow=None) -> FigureOutpu
     It is drawn as it is, then arranged anew for a phone, which changes the figure; where that is
     not enough, `narrow` is a figure of its own for it.
 
+    >>> from dtlib.style import figure
     >>> fig, ax = figure()
     >>> _ = ax.plot([1, 2], [3, 4])
     >>> show_figure(fig, "It grows.", alt="A line rises from 3 to 4.")
