@@ -2,8 +2,10 @@
 
 python -m dtlib           chapter -> module -> lab -> tests, and which of them are there
 python -m dtlib doctor    ranks, threads, GPUs, names, ports, interfaces, transport
+python -m dtlib doctor --json    its cores and GPUs, to paste into a page's 'Your machine'
 """
 
+import json
 import os
 import sys
 from collections import Counter
@@ -78,6 +80,11 @@ def main(arguments: list[str]) -> int:
         from dtlib.runtime.doctor import doctor
 
         print(doctor())
+        return 0
+    if arguments == ["doctor", "--json"]:
+        from dtlib.runtime.doctor import machine_facts
+
+        print(json.dumps(machine_facts()))
         return 0
     if arguments:
         asked = arguments[0] in ("-h", "--help", "help")

@@ -1,10 +1,12 @@
 """Numbers in prose show the formula that they come from, on hover and on focus.
 
 `<data value="EXPR">35 ms</data>` becomes a focusable element that carries its formula in readable
-form, `data-formula="ring_all_reduce_time(n = 1 GB, P = 8, α = 0, β = 50 GB/s) = 35 ms"`.
+form, `data-formula="ring_all_reduce_time(n = 1 GB, P = 8, α = 0, β = 50 GB/s) = 35 ms"`. Where it
+rests on named hardware it also carries the formula over roles, for the reader's own machine.
 """
 
 import html
+import json
 import re
 import sys
 from pathlib import Path
@@ -15,7 +17,8 @@ from sphinx.util import logging
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from book._tools.expressions import Expression
-from book._tools.prose_numbers import shown_in_full
+from book._tools.prose_numbers import printed_shape, shown_in_full
+from book._tools.yours import traced
 
 OPENING = re.compile(r'<data value="([^"]*)">$')
 logger = logging.getLogger(__name__)
@@ -36,9 +39,19 @@ def show_formulas(app: Sphinx, doctree: nodes.document) -> None:
         except ValueError as error:
             logger.warning("number %r: %s", text, error, location=element)
             continue
-        attributes = f'tabindex="0" data-formula="{html.escape(formula)}"'
+        attributes = f'tabindex="0" data-formula="{html.escape(formula)}"{_yours(text, expression)}'
         replacement = f'<data value="{opening[1]}" {attributes}>'
         element.replace_self(nodes.raw(element.rawsource, replacement, format="html"))
+
+
+def _yours(text: str, expression: Expression) -> str:
+    """What computes the number for another machine; nothing where it does not depend on one."""
+    found = traced(expression)
+    shape = printed_shape(text, expression.value) if found else None
+    if shape is None:
+        return ""
+    printed = json.dumps(shape, separators=(",", ":"))
+    return f' data-yours="{html.escape(found.js)}" data-printed="{html.escape(printed)}"'
 
 
 def setup(app: Sphinx) -> dict:

@@ -25,6 +25,7 @@
     close();
     owner = element;
     tip.textContent = element.dataset.formula;
+    if (element.dataset.yoursSaid) tip.append(document.createElement("br"), element.dataset.yoursSaid);
     tip.hidden = false;
     element.setAttribute("aria-describedby", tip.id);
     element.setAttribute("aria-expanded", "true");

@@ -11,10 +11,12 @@ book._tools.expressions.ExpressionError: '__import__' is not a name that a numbe
 
 import ast
 import importlib
+from collections.abc import Mapping
 from functools import cache, cached_property
 from numbers import Real
 from pathlib import Path
 
+from book._tools.run import BOOK_RUN
 from dtlib.formulas import poly, units
 from dtlib.formulas.formula import Formula, formulas
 from dtlib.formulas.notation import NOTATION
@@ -57,6 +59,7 @@ def names() -> dict[str, object]:
         **all_formulas(),
         "catalog": catalog,
         "recording": load,
+        "run": BOOK_RUN,
     }
 
 
@@ -110,6 +113,10 @@ class Expression:
             raise ExpressionError(f"{self.source!r} is {value!r}, which is not a number")
         return value
 
+    def evaluated(self, known: Mapping[str, object]):
+        """What it gives where names mean something else; raises ExpressionError as `value` does."""
+        return _evaluate(self.tree.body, known)
+
     @cached_property
     def is_comparison(self) -> bool:
         """Whether the expression says that something holds, instead of giving a number."""
@@ -135,10 +142,10 @@ def _calls_a_name(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
 
 
-def _evaluate(node: ast.expr):
+def _evaluate(node: ast.expr, known: Mapping[str, object] | None = None):
     code = compile(ast.Expression(node), "<number>", "eval")
     try:
-        return eval(code, {**names(), "__builtins__": {}})
+        return eval(code, {**(known or names()), "__builtins__": {}})
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise ExpressionError(f"{ast.unparse(node)!r} has no value ({reason})") from error

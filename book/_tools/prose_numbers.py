@@ -117,6 +117,25 @@ def shown_in_full(text: str, expression: Expression) -> str:
     return format_quantity(expression.value, unit, digits=4)
 
 
+def printed_shape(text: str, value: float) -> dict | None:
+    """How another value of the same number is printed; None where the text is words alone.
+
+    >>> printed_shape("1.2 ms", 0.00118)
+    {'unit': 0.001, 'digits': 2, 'decimals': 1, 'counts': False, 'rest': ' ms'}
+    """
+    match = NUMBER.fullmatch(text.strip())
+    if not match:
+        return None
+    unit = parse_quantity(f"1{match['rest']}").value
+    return {
+        "unit": unit,
+        "digits": max(2, len(re.sub(r"\D", "", match["number"]).lstrip("0"))),
+        "decimals": len(match["decimals"] or ""),
+        "counts": unit == 1 and float(value).is_integer(),
+        "rest": match["rest"],
+    }
+
+
 def check(page: Path) -> list[str]:
     """Every number of a page that does not hold, each with its file and line."""
     text = page.read_text(encoding="utf-8")

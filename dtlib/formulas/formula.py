@@ -30,6 +30,7 @@ from importlib.resources import as_file, files
 from numbers import Real
 
 from dtlib.errors import DtlibError
+from dtlib.formulas.javascript import javascript
 from dtlib.formulas.notation import NOTATION
 from dtlib.formulas.symbol import Symbol
 from dtlib.formulas.typeset import ATOM, PRODUCT, SUM, NotTypesettable, Piece, Typesetter
@@ -135,12 +136,9 @@ class Formula:
 
     def js(self, **fixed: float) -> str:
         """A JavaScript expression over the parameters' names; those in `fixed` get a value."""
-        from sympy.printing.jscode import JavascriptCodePrinter
-
         self._check_given(fixed)
         values = {NOTATION[name].sympy(): value for name, value in fixed.items()}
-        printer = JavascriptCodePrinter({"user_functions": {"log2": "Math.log2"}})
-        return " ".join(printer.doprint(self.expression().subs(values)).split())
+        return javascript(self.expression().subs(values))
 
     def substituted(self, **values: float) -> str:
         r"""The right-hand side with numbers filled in for the parameters that are given.

@@ -11,9 +11,10 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
+from dtlib.machines.recognise import catalog_gpu
 from dtlib.runtime.backend import choose_backend, visible_gpus
 from dtlib.runtime.forkserver import check_platform
 from dtlib.runtime.launcher import DEFAULT_RANKS, launch
@@ -29,6 +30,24 @@ def doctor() -> str:
     Python           ...
     """
     return "\n".join(f"{title:16} {_look(finding)}" for title, finding in _FINDINGS.items())
+
+
+def machine_facts() -> dict:
+    """What this machine has, for a program to read: its cores, and a GPU's name, memory and entry.
+
+    >>> sorted(machine_facts())
+    ['cores', 'gpus', 'version']
+    """
+    return {"version": 1, "cores": _core_count(), "gpus": list(_cards())}
+
+
+def _cards() -> Iterator[dict]:
+    for index in range(visible_gpus()):
+        import torch
+
+        card = torch.cuda.get_device_properties(index)
+        entry = catalog_gpu(card.name, card.total_memory)
+        yield {"name": card.name, "memory_bytes": card.total_memory, "entry": entry}
 
 
 def network_report(host: Host | None = None, width: int = 72) -> str:
@@ -74,8 +93,11 @@ def _torch() -> str:
 
 
 def _cores() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{cores}; each rank computes with one thread, {DEFAULT_RANKS} ranks unless you say more"
+    return f"{_core_count()}; each rank computes with one thread, {DEFAULT_RANKS} ranks unless you say more"
+
+
+def _core_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _gpus() -> str:

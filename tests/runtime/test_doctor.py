@@ -1,6 +1,7 @@
 """`python -m dtlib doctor` reports, whatever is wrong."""
 
 import importlib.metadata
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -90,3 +91,15 @@ def test_the_processors_are_those_that_this_process_may_use(monkeypatch):
     monkeypatch.delattr(doctor.os, "sched_getaffinity")
     monkeypatch.setattr(doctor.os, "cpu_count", lambda: 6)
     assert doctor._cores() == f"6{said}"
+
+
+def test_facts_for_programs_name_each_card_and_its_entry(monkeypatch, capsys):
+    cards = [SimpleNamespace(name="NVIDIA H100 80GB HBM3", total_memory=85.0e9)] * 2
+    cards.append(SimpleNamespace(name="Abacus 1", total_memory=1e9))
+    monkeypatch.setattr(doctor, "visible_gpus", lambda: len(cards))
+    monkeypatch.setattr("torch.cuda.get_device_properties", cards.__getitem__)
+    assert main(["doctor", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["version"] == 1 and facts["cores"] >= 1
+    assert [card["entry"] for card in facts["gpus"]] == ["h100-sxm", "h100-sxm", None]
+    assert facts["gpus"][2] == {"name": "Abacus 1", "memory_bytes": 1e9, "entry": None}
