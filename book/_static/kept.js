@@ -3,6 +3,7 @@
 //
 //   dtlib-read            the numbers of the chapters that were read to their end
 //   dtlib-bet:<key>       { value, unit, sure? } or { skipped: true } (also written by the widgets)
+//   dtlib-machine         { version, gpu, gpus, link, ... } what the reader has (machine.js)
 //   dtlib-answer:<slug>   { texts, passed } of an exercise or a question
 //
 // Whoever keeps more adds a line here and calls `dtKept.write(name, data)`: it is then saved, taken

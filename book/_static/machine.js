@@ -30,20 +30,15 @@ const known = await fetch(new URL("machines.json", import.meta.url)).then((answe
 function choice() {
   const shared = new URLSearchParams(location.search).get("yours");
   if (shared) return decoded(shared);
-  try {
-    const { version, ...fields } = JSON.parse(globalThis.dtKept?.read(NAME));
-    return version === VERSION ? fields : null;
-  } catch {
-    return null;
-  }
+  const { version, ...fields } = dtKept.read(NAME) ?? {};
+  return version === VERSION ? fields : null;
 }
 
 function keep(chosen) {
   const address = new URL(location.href);
   address.searchParams.delete("yours");
   history.replaceState(null, "", address);
-  if (chosen) globalThis.dtKept?.write(NAME, JSON.stringify({ version: VERSION, ...chosen }));
-  else globalThis.dtKept?.remove(NAME);
+  dtKept.write(NAME, chosen && { version: VERSION, ...chosen });
   apply();
 }
 

@@ -8,8 +8,7 @@
       button.disabled = false;
       button.addEventListener("click", async () => (await machine()).open(button));
     }
-    const kept = globalThis.dtKept?.read("dtlib-machine");
-    if (kept || new URLSearchParams(location.search).has("yours")) machine().then((m) => m.apply());
+    if (dtKept.read("dtlib-machine") || new URLSearchParams(location.search).has("yours")) machine().then((m) => m.apply());
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
