@@ -93,7 +93,8 @@ def _torch() -> str:
 
 
 def _cores() -> str:
-    return f"{_core_count()}; each rank computes with one thread, {DEFAULT_RANKS} ranks unless you say more"
+    cores = _core_count()
+    return f"{cores}; each rank computes with one thread, {DEFAULT_RANKS} ranks unless you say more"
 
 
 def _core_count() -> int:
