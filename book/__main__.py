@@ -29,8 +29,8 @@ from book._tools.layout import ROOT, lab_sources, notebook_sources, pages, publi
 
 def check(names: Sequence[str]) -> int:
     """What the sources say: every problem, each with its place."""
+    from book import bets
     from book._tools import (
-        bets,
         equations,
         folklore,
         generated,

@@ -14,7 +14,7 @@ from dtlib.exercises.declarations.on_page import asked_on_page
 from dtlib.exercises.judge import Limit
 from dtlib.exercises.manifest import manifest
 
-JUDGE = Path(__file__).resolve().parents[2] / "book/_static/judge.js"
+JUDGE = Path(__file__).resolve().parents[2] / "book/_static/reader/judge.js"
 DECLARED = [e.declaration for e in manifest().exercises]
 NUMBERS = [one for one in DECLARED if isinstance(one, Numbers)]
 ABOUT = About("A", "compute", 1, 5, "count")

@@ -1,6 +1,6 @@
 """What a page needs to know of an exercise, in order to judge an answer without Python.
 
-Numbers, choices and formulas are judged in the page, by `book/_static/judge.js`, which says what
+Numbers, choices and formulas are judged in the page, by `book/_static/reader/judge.js`, which says what
 the declaration says; code is judged in the notebook.
 """
 

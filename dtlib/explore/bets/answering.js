@@ -16,7 +16,7 @@ function verdict({ scale }, off) {
 // Whether the bet was as near as the reader believed.
 function believed({ answer }, value, sure) {
   if (!sure) return "";
-  const within = Math.max(value / answer, answer / value) <= sure;
+  const within = Math.max(value / answer, answer / value) <= sure * RIGHT.log;
   return `, ${within ? "and" : "not"} ${SURE[sure]}, as you believed`;
 }
 

@@ -1,5 +1,5 @@
 // What the reader bet, kept in the browser under a key, and told to whoever shows it on the page.
-// On the site `book/_static/kept.js` reads, saves and erases the same; both remember in one place.
+// On the site `book/_static/reader/kept.js` reads, saves and erases the same; both remember in one place.
 
 const EVENT = "dtlib-bet";
 const MEMORY = (globalThis.dtlibKept ??= {});

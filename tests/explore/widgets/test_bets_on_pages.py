@@ -6,7 +6,7 @@ import pytest
 from page import STATIC, opened
 from test_bets import pair, said
 
-from book._tools.bets import Cell, faults, problems, telling
+from book.bets import Cell, faults, problems, telling
 from book._tools.layout import ROOT
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -25,8 +25,8 @@ def told(*names: str) -> str:
 def tab(browser, tmp_path):
     question, truth = pair()
     with opened(browser, tmp_path, question, TOLD, truth) as tab:
-        tab.add_style_tag(content=told("bets.css"))
-        tab.add_script_tag(content=told("kept.js", "bets.js"))
+        tab.add_style_tag(content=told("reader/bets.css"))
+        tab.add_script_tag(content=told("reader/kept.js", "reader/bets.js"))
         yield tab
 
 
@@ -71,7 +71,7 @@ def test_on_paper_and_without_scripts_nothing_is_covered(browser, tmp_path, tab)
     assert is_seen(tab) and not tab.locator(COVER).is_visible()
     context = browser.new_context(java_script_enabled=False)
     plain = context.new_page()
-    plain.set_content(f"<style>{told('bets.css')}</style>{TOLD}")
+    plain.set_content(f"<style>{told('reader/bets.css')}</style>{TOLD}")
     assert is_seen(plain)
     context.close()
 
@@ -80,8 +80,8 @@ def test_on_paper_and_without_scripts_nothing_is_covered(browser, tmp_path, tab)
 def test_nothing_shuts_a_reader_out_of_a_cover(browser, tmp_path, theme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with opened(browser, tmp_path, pair()[0], TOLD, theme=theme) as tab:
-        tab.add_style_tag(content=told("bets.css"))
-        tab.add_script_tag(content=told("kept.js", "bets.js"))
+        tab.add_style_tag(content=told("reader/bets.css"))
+        tab.add_script_tag(content=told("reader/kept.js", "reader/bets.js"))
         found = axe.run(tab).response["violations"]
         assert [(fault["id"], fault["nodes"][0]["target"]) for fault in found] == []
 

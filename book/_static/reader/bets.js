@@ -1,7 +1,7 @@
 // What answers a bet stays covered until the reader has bet or skipped, and where the text comes
 // back to a bet it has the reader's own number. A cell names its bet by the tag `after-bet-<key>`;
 // until this script is there the sheet hides what the cell put out, and without scripts nothing.
-(() => {
+const dtBets = (() => {
   const TAG = "tag_after-bet-";
   const all = (selector) => [...document.querySelectorAll(selector)];
   const betOf = (key) => dtKept.read(`dtlib-bet:${key}`);
@@ -41,14 +41,17 @@
     };
   }
 
-  // "you said 400 ms", in the words of the bet.
+  // "400 ms": a bet in its own words.
+  function said({ value, unit }) {
+    const number = value.toLocaleString("en", { maximumSignificantDigits: 3 });
+    return `${number}${unit === "×" ? "" : " "}${unit}`.trim();
+  }
+
   function mention(place) {
     return () => {
       const bet = betOf(place.dataset.yourBet);
-      if (!bet || bet.skipped) return place.replaceChildren();
-      const number = bet.value.toLocaleString("en", { maximumSignificantDigits: 3 });
-      const unit = bet.unit === "×" ? "×" : ` ${bet.unit}`;
-      place.textContent = ` (you said ${number}${unit}`.trimEnd() + ")";
+      if (!Number.isFinite(bet?.value)) return place.replaceChildren();
+      place.textContent = ` (you said ${said(bet)})`;
     };
   }
 
@@ -62,4 +65,5 @@
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
+  return { said };
 })();
