@@ -7,8 +7,8 @@ import re
 import pytest
 from page_inspection import start_browser
 
-from book.bets import cells_of
 from book._tools.layout import ROOT
+from book.bets import cells_of
 
 STATIC = ROOT / "book/_static"
 BETS = [("9.1", "How long?", "ms", 40.0, "40 ms"), ("9.2", "Which share?", "%", 27.0, "27 %")]
@@ -58,7 +58,7 @@ def page(course, theme="light") -> str:
     return f"""<!doctype html><html lang="en" data-theme="{theme}"><meta charset="utf-8">
 <title>Yours</title><meta name="viewport" content="width=device-width">
 <style>html {{ background: var(--dt-paper); color: var(--dt-ink) }} {sheet}</style>
-<main><h1>Your bets</h1>{hosts}</main>{data}{scripts}<script>{read("reader/calibration.js")}</script></html>"""
+<main><h1>Your bets</h1>{hosts}</main>{data}{scripts}</html>"""
 
 
 @pytest.fixture

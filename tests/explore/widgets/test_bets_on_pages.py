@@ -6,8 +6,8 @@ import pytest
 from page import STATIC, opened
 from test_bets import pair, said
 
-from book.bets import Cell, faults, problems, telling
 from book._tools.layout import ROOT
+from book.bets import Cell, faults, problems, telling
 
 playwright = pytest.importorskip("playwright.sync_api")
 
