@@ -172,7 +172,7 @@ def chromium(names: Sequence[str]) -> int:
 
 def fonts(names: Sequence[str]) -> int:
     """The book's faces, cut anew."""
-    from book._tools import fonts
+    from book import fonts
 
     fonts.cut_all(Path(*names))
     return 0
