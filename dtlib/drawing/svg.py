@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-SCRIPTS = ("quantities.js", "scales.js", "marks.js", "plot.js", "gantt.js")
+SCRIPTS = ("quantities.js", "scales.js", "marks.js", "plot.js", "messages.js", "gantt.js")
 PAGE, PHONE = 690, 354  # px: a figure beside the text of a page, and one as wide as a phone's
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dtlib.explore.one_ratio.one_ratio import OneRatio
     from dtlib.explore.hand_fit.hand_fit import HandFit
     from dtlib.explore.placing.placing import PlacementBoard
+    from dtlib.explore.all_reduce_builder.all_reduce_builder import AllReduceBuilder
     from dtlib.explore.stepper.stepper import Stepper
     from dtlib.explore.arrows.arrows import Arrows
     from dtlib.explore.fastest.fastest import Fastest

@@ -11,6 +11,7 @@ from dtlib.collectives import (
     tree_all_reduce_time,
 )
 from dtlib.explore import (
+    AllReduceBuilder,
     Arrows,
     BiasBalance,
     BitsLab,
@@ -37,6 +38,7 @@ from dtlib.explore import (
     ZeroStages,
     between,
 )
+from dtlib.explore.all_reduce_builder.all_reduce_builder import TASK as FINISH
 from dtlib.explore.one_ratio.one_ratio import TASK
 from dtlib.formulas.sheet import Given, Sheet, line, total
 from dtlib.formulas.units import GB, KB, day, us
@@ -199,11 +201,18 @@ EVERY[Sketch] = {
     "at": [64, 4096], "y_range": (1e-3, 1e3), "guide": ("the work alone", evenly_divided_time),
     "fixed": {"compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB},
 }  # fmt: skip
+EVERY[AllReduceBuilder] = {"alpha": 10 * us, "beta": 50 * GB, "task": FINISH}
 # Of widgets that set their task themselves.
 SOLUTIONS = {
     HandFit: EVERY[HandFit]["solution"],
     Sketch: {"point_0": 1e-3, "point_1": 1e-3},
 }
+# Of widgets whose task is done in the figure: the buttons that do it.
+_FROM, _TO = ("rank 1", "rank 2", "rank 3"), "rank 0"
+PRESSES = {
+    AllReduceBuilder: [*(name for one in _FROM for name in (one, _TO)), "Run round 1",
+                       *(name for one in _FROM for name in (_TO, one)), "Run round 2"],
+}  # fmt: skip
 
 
 def made(kind, **options):

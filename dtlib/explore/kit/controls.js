@@ -19,15 +19,17 @@ function choiceOf({ label, values, words }, changed) {
   const radios = values.map((value) =>
     h("input", { type: "radio", name, onchange: () => changed(value) }),
   );
+  const ticks = values.map(() => h("span", { class: "dt-tick" }));
   const element = h(
     "fieldset",
     { class: "dt-choice" },
     h("legend", {}, label),
-    radios.map((radio, i) => h("label", {}, radio, ` ${words[i]}`)),
+    radios.map((radio, i) => h("label", {}, radio, ` ${words[i]}`, ticks[i])),
   );
-  const show = (value) =>
+  const show = (value, ticked = []) =>
     radios.forEach((radio, i) => {
       radio.checked = values[i] === value;
+      ticks[i].textContent = ticked.includes(values[i]) ? " ✓" : "";
     });
   return { element, show };
 }

@@ -66,8 +66,9 @@ function whenSized(node, draw) {
 // A finger that begins on a grip does not scroll the page. The style `touch-action` is not heeded
 // everywhere inside of a figure; a touchstart that is refused is, but it comes only when the grip is
 // still there, and the first move draws the figure anew. So the drag begins after it.
-// `undo` is called when the page takes the finger away, because it scrolls.
-function onDrag(svg, move, start, undo = () => {}) {
+// `undo` is called when the page takes the finger away, because it scrolls; `drop`, when it lets go.
+// A mark that is pressed, and no place to drag from, is left to its press.
+function onDrag(svg, move, start, undo = () => {}, drop = () => {}) {
   let down = false;
   let corner; // as it was when the drag began: a task that is met pushes the figure down
   let held = null;
@@ -79,7 +80,7 @@ function onDrag(svg, move, start, undo = () => {}) {
     follow(event);
   };
   svg.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
+    if (event.button || event.target.closest("[role=button]:not(.dt-grab)")) return;
     down = true;
     corner = svg.getBoundingClientRect();
     svg.setPointerCapture(event.pointerId);
@@ -100,6 +101,7 @@ function onDrag(svg, move, start, undo = () => {}) {
     if (down) follow(event);
   });
   svg.addEventListener("pointerup", () => {
+    if (down) drop();
     down = false;
   });
   svg.addEventListener("pointercancel", () => {

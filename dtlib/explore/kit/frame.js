@@ -12,7 +12,8 @@ const within = (kind, render) => (view) => {
 
 // The frame: title, reset, task, a place for the figure, controls, readout, a sentence in words.
 // Controls are below the figure, or `beside` it, where there is room for a column so wide.
-function frame(el, { title, hint, reset, task, beside }) {
+// The sentence is the last of them, or `near` the figure, where it answers what a hand does there.
+function frame(el, { title, hint, reset, task, beside, near = false }) {
   const summary = h("p", { class: "dt-summary", "aria-live": "polite" });
   const parts = {
     stage: h("div", { class: "dt-stage" }),
@@ -20,6 +21,7 @@ function frame(el, { title, hint, reset, task, beside }) {
     readout: h("div", { class: "dt-readout" }),
     task: task ? taskLine(task) : null,
   };
+  const figure = near ? [parts.stage, summary] : [parts.stage];
   const root = h(
     "div",
     { class: "dt-widget", role: "group", "aria-label": title },
@@ -33,10 +35,10 @@ function frame(el, { title, hint, reset, task, beside }) {
     ),
     parts.task?.element,
     beside
-      ? h("div", { class: "dt-beside", style: `--dt-beside: ${beside}px` }, parts.stage, parts.controls)
-      : [parts.stage, parts.controls],
+      ? h("div", { class: "dt-beside", style: `--dt-beside: ${beside}px` }, h("div", { class: "dt-column" }, figure), parts.controls)
+      : [figure, parts.controls],
     parts.readout,
-    summary,
+    near ? null : summary,
     hint ? h("p", { class: "dt-hint" }, hint) : null,
   );
   el.append(root);
@@ -55,21 +57,24 @@ function frame(el, { title, hint, reset, task, beside }) {
 function taskLine({ text, found }) {
   const sign = h("span", { class: "dt-task-sign", "aria-hidden": "true" }, "○");
   const answer = h("span", { class: "dt-task-answer", role: "status" });
+  const asked = h("span", {}, text);
   const element = h(
     "p",
     { class: "dt-task" },
     sign,
-    h("span", {}, h("strong", {}, "Try this: "), text, " ", answer),
+    h("span", {}, h("strong", {}, "Try this: "), asked, " ", answer),
   );
   let met = null;
   return {
     element,
-    set(now) {
+    // Whether it is met, and its words, where they follow the state.
+    set(now, words = { text, found }) {
+      if (asked.textContent !== words.text) [asked.textContent, met] = [words.text, null];
       if (now === met) return;
       met = now;
       element.classList.toggle("is-met", now);
       sign.textContent = now ? "✓" : "○";
-      answer.textContent = now ? `Done. ${found}`.trim() : "";
+      answer.textContent = now ? `Done. ${words.found}`.trim() : "";
     },
   };
 }

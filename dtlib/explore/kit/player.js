@@ -55,7 +55,8 @@ function playerOf({ unit, every = 400 }, go) {
     step.disabled = done === last;
   }
 
-  return { element: h("div", { class: "dt-transport" }, back, play, step, scrub), show, pause };
+  const element = h("div", { class: "dt-transport" }, back, play, step, scrub);
+  return { element, show, start, pause };
 }
 
 // A step as it happens: drawn again and again while `moving()` goes from 0 to 1 in so many

@@ -12,6 +12,7 @@ notebook's host, which has none; a shadow root would keep the page's font and pr
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -49,15 +50,17 @@ def kit_sheet() -> str:
     return f"{bare([_KIT / 'static.css'])}\n{inside}"
 
 
-def own_files(module: str, ending: str) -> list[Traversable]:
-    """The files of a widget's folder with this ending, its model before the widget itself.
+def own_files(module: str, ending: str, borrows: Iterable[str] = ()) -> list[Traversable]:
+    """The files of a widget's folder with this ending: models that it borrows from other
+    widgets, its own, its drawing where that stands apart, the widget itself.
 
     >>> [file.name for file in own_files("dtlib.explore.router_balance.router_balance", ".js")]
     ['model.js', 'router_balance.js']
     """
     package, _, name = module.rpartition(".")
     folder = resources.files(package)
-    named = [folder / f"{stem}{ending}" for stem in ("model", name)]
+    borrowed = [_KIT.parent / other / f"model{ending}" for other in borrows]
+    named = [*borrowed, *(folder / f"{stem}{ending}" for stem in ("model", "drawing", name))]
     return [file for file in named if file.is_file()]
 
 

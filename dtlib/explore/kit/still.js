@@ -14,8 +14,8 @@ function stillOf(parts, spec, change = {}) {
     phone: at(PHONE_WIDTH).map((figure) => writtenFigure(figure, PHONE_WIDTH, true)),
     said: seen.said,
     names: { ...state, ...seen.names },
-    wide: roomOf(parts, spec, seen, at, STILL_WIDTH),
-    narrow: roomOf(parts, spec, seen, at, PHONE_WIDTH),
+    wide: roomOf(parts, spec, state, seen, at, STILL_WIDTH),
+    narrow: roomOf(parts, spec, state, seen, at, PHONE_WIDTH),
   };
 }
 
@@ -58,12 +58,13 @@ function equationsRoom({ curves }, width) {
 }
 
 // The height of a widget whose inside has this width, from the sizes that its style sheet sets.
-function roomOf({ hint, player, beside = 0, readout = plainRows }, spec, seen, figuresAt, width) {
+function roomOf(parts, spec, state, seen, figuresAt, width) {
+  const { hint, beside = 0, near, readout = plainRows } = parts;
   const narrow = width < 560;
   const touch = narrow ? 44 : 34;
   const column = narrow ? 0 : beside;
   const head = Math.max(narrow ? 44 : 32, 22 * textLines(spec.title, 17, width - 80));
-  const task = spec.task ? 24 + 22 * textLines(`Try this: ${spec.task.text}`, 15, width - 52) : 0;
+  const task = spec.task ? 24 + 22 * textLines(`Try this: ${(seen.task ?? spec.task).text}`, 15, width - 52) : 0;
   const figures = figuresAt(column ? width - column - 28 : width);
   const stage = 10 + figures.reduce((sum, { height }) => sum + height, 0);
   const panel = spec.controls.filter(({ kind }) => kind !== "grip");
@@ -76,10 +77,12 @@ function roomOf({ hint, player, beside = 0, readout = plainRows }, spec, seen, f
     ...(open.length < panel.length ? [touch] : []), // the word that opens the others
   ];
   const controls = 8 + heights.reduce((sum, height) => sum + height + 4, -4);
-  const transport = player ? (narrow ? 2 * touch + 16 : touch + 8) : 0;
+  const transport = playedIn(parts, spec, state) ? (narrow ? 2 * touch + 16 : touch + 8) : 0;
   const actions = seen.actions?.length ? (narrow ? 52 : 40) : 0;
-  const inner = column ? Math.max(stage, controls) : stage + controls;
-  const words = 8 + 20.3 * textLines(seen.said, 14, width) + (hint ? 2 + 18.9 * textLines(hint, 13, width) : 0);
+  const words = 8 + 20.3 * textLines(seen.said, 14, near && column ? width - column - 28 : width);
+  const below = stage + transport + actions + (near ? words : 0);
+  const inner = column ? Math.max(below, controls) : below + controls;
+  const hints = hint ? 2 + 18.9 * textLines(hint, 13, width) : 0;
   const rows = 8 + readout.room(spec, seen, width);
-  return Math.round(28 + head + task + inner + transport + actions + rows + words);
+  return Math.round(28 + head + task + inner + rows + (near ? 0 : words) + hints);
 }

@@ -5,13 +5,17 @@
 //
 // More, where it is needed: `player: { name, unit, every, last(spec, state) }` plays state[name] from
 // 0 to `last`, and where it has `glide`, milliseconds, a step is seen with state.moving from 0 to 1;
+// it is there while `shown(spec, state)`, and plays at once after a change that `begins(change)`;
 // `changed(spec, state, change, before)` gives what a change of the reader's entails;
 // `drag(spec, state, seen, width, { x, y, figure, from, last })` gives the change that a pointer there
-// makes, which went down at `from` and was at `last` before; `readout` makes the rows otherwise;
+// makes, which went down at `from` and was at `last` before, `drop(spec, state, seen, width)` the one
+// that letting go makes; `readout` makes the rows otherwise; `near` has the sentence below the figure;
 // `kept: { read(spec, stored), write(spec, state) }` says what the browser keeps (storage.js);
-// `again: null` where nothing is to be reset; `beside: 240` has the controls at the left of the figure,
+// `again: null` where nothing is to be reset, `lasts(state)` is what a reset leaves; `beside: 240` has the controls at the left of the figure,
 // in a column so wide, where there is room. A drawing with `slides: { label, words, at, last, keys }`
 // is a slider itself; `keys` says what change each of them makes, or is null when none does any more.
+// `view` may say { task: { text, found }, ticked: { level: [0] } } besides: the task's words in this
+// state, and the values of a choice that bear a tick.
 
 function widget(parts) {
   const render = (place) =>
@@ -30,6 +34,9 @@ function settled({ player }, spec, state) {
   if (player) state[player.name] = clamp(state[player.name], 0, player.last(spec, state));
   return state;
 }
+
+// Whether the player is there.
+const playedIn = ({ player }, spec, state) => Boolean(player && (player.shown?.(spec, state) ?? true));
 
 // A change of the reader's, with what it entails.
 const entailed = ({ changed }, spec, before, change) => ({
@@ -93,7 +100,7 @@ function easelOf(stage, set, dragging, hold) {
       if (svg.hasAttribute("tabindex")) svg.focus({ preventScroll: true });
     };
     svg.addEventListener("mousedown", (event) => event.preventDefault()); // the focus stays
-    onDrag(svg, move, start, dragging.undo);
+    onDrag(svg, move, start, dragging.undo, dragging.drop);
     return made;
   };
   return (drawings, width) => {
@@ -131,8 +138,8 @@ function panelOf(page, { readout = plainRows }, spec, set) {
   const showRows = readout(page.readout, spec, set);
   return {
     show(state, seen) {
-      spec.controls.forEach(({ name }, i) => controls[i].show(state[name]));
-      page.task?.set(met({ ...state, ...seen.names }));
+      spec.controls.forEach(({ name }, i) => controls[i].show(state[name], seen.ticked?.[name]));
+      page.task?.set(met({ ...state, ...seen.names }), seen.task);
       showActions(seen.actions ?? []);
       showRows(seen.rows ?? [], state, seen);
       page.say(seen.said);
@@ -148,7 +155,7 @@ function panelOf(page, { readout = plainRows }, spec, set) {
 }
 
 // A drag: each move makes a change, and all are undone where the page takes the finger away.
-function draggingOf({ drag }, now, set, panel) {
+function draggingOf({ drag, drop }, now, set, panel) {
   let before = {};
   const move = (at) => {
     const change = drag(...now(), at) ?? {};
@@ -158,17 +165,17 @@ function draggingOf({ drag }, now, set, panel) {
     }
     set(change);
   };
-  return drag ? { move, undo: () => set(before) } : null;
+  const change = () => set(drop(...now()));
+  return drag ? { move, undo: () => set(before), drop: drop && change } : null;
 }
 
 function rendered(parts, { model, el }) {
   const spec = model.get("spec");
-  const { hint, view, beside, again = reset } = parts;
+  const { hint, view, beside, near, again = reset } = parts;
   el.classList.add("dt-kit");
-  const page = frame(el, { title: spec.title, hint, beside, task: spec.task, reset: again });
+  const page = frame(el, { title: spec.title, hint, beside, near, task: spec.task, reset: again });
   let [state, seen, width] = [{}, null, Math.round(page.stage.clientWidth)]; // drawn at once
 
-  const panel = panelOf(page, parts, spec, set);
   const player = parts.player
     ? playerOf(parts.player, (done, glides = false) => {
         update({ [parts.player.name]: done });
@@ -177,6 +184,7 @@ function rendered(parts, { model, el }) {
     : null;
   const glider = gliderOf(parts.player?.glide, paintAll);
   if (player) page.stage.after(player.element);
+  const panel = panelOf(page, parts, spec, set);
   const dragging = draggingOf(parts, () => [spec, state, seen, width], set, panel);
   const paint = easelOf(page.stage, set, dragging, (node) => gripped(node, spec, state, set));
   const keeper = keeperOf(parts, spec, update);
@@ -184,17 +192,21 @@ function rendered(parts, { model, el }) {
     if (now !== width) paintAll((width = now));
   });
 
-  // What the reader does ends the playing; what the player does, not.
+  // What the reader does ends the playing; what the player does, not. One step on is seen as it happens.
   function set(change) {
     player?.pause();
+    const next = state[parts.player?.name] + 1;
     update(entailed(parts, spec, state, change));
+    if (player && change[parts.player.name] === next) glider.start();
+    if (parts.player?.begins?.(change)) player.start();
     keeper.keep(state);
   }
 
   function reset() {
     player?.pause();
+    const lasting = parts.lasts?.(state);
     state = {};
-    update(startOf(parts, spec));
+    update({ ...startOf(parts, spec), ...lasting });
     keeper.keep(state);
   }
 
@@ -203,6 +215,7 @@ function rendered(parts, { model, el }) {
     state = settled(parts, spec, { ...state, ...change });
     seen = view(spec, state);
     player?.show(state[parts.player.name], parts.player.last(spec, state));
+    if (player) player.element.hidden = !playedIn(parts, spec, state);
     panel.show(state, seen);
     paintAll();
   }

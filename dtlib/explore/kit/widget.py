@@ -33,12 +33,14 @@ class Widget(anywidget.AnyWidget):
 
     spec = traitlets.Dict().tag(sync=True)
     printed: ClassVar[dict] = {}  # what differs from the first state in the static figure
+    borrows: ClassVar[tuple[str, ...]] = ()  # widgets whose `model.js` this one's script builds on
 
     def __init_subclass__(cls, **options) -> None:
         if "_esm" not in cls.__dict__:  # anywidget derives once more, with traits in their place
             sheet = bare(own_files(cls.__module__, ".css"))
             inside = nested(f".dt-kit.{cls._kind()}", sheet) if sheet else ""
-            cls._esm = kit_script() + SEAM + bare(own_files(cls.__module__, ".js"))
+            own = own_files(cls.__module__, ".js", cls.borrows)
+            cls._esm = kit_script() + SEAM + bare(own)
             cls._css = kit_sheet() + SEAM + inside
         super().__init_subclass__(**options)
 

@@ -5,23 +5,27 @@
 function playSchedule({ start, rounds }, dropped = null) {
   const states = [start];
   rounds.forEach((round, t) => {
-    const before = states[t];
-    const after = before.map((row) => row.map((counts) => counts));
     const sent = round.filter((_, i) => !(dropped && dropped[0] === t && dropped[1] === i));
-    for (const adds of [false, true]) {
-      for (const [src, dst, first, reduce, count] of sent) {
-        if (Boolean(reduce) !== adds) continue;
-        for (let chunk = first; chunk < first + count; chunk++) {
-          const arriving = before[src][chunk];
-          after[dst][chunk] = adds
-            ? after[dst][chunk].map((held, k) => held + arriving[k])
-            : [...arriving];
-        }
-      }
-    }
-    states.push(after);
+    states.push(afterRound(states[t], sent));
   });
   return states;
+}
+
+// What is held after the sends [src, dst, first chunk, reduce, count] of a round.
+function afterRound(before, sends) {
+  const after = before.map((row) => row.map((counts) => counts));
+  for (const adds of [false, true]) {
+    for (const [src, dst, first, reduce, count] of sends) {
+      if (Boolean(reduce) !== adds) continue;
+      for (let chunk = first; chunk < first + count; chunk++) {
+        const arriving = before[src][chunk];
+        after[dst][chunk] = adds
+          ? after[dst][chunk].map((held, k) => held + arriving[k])
+          : [...arriving];
+      }
+    }
+  }
+  return after;
 }
 
 const sameCounts = (a, b) => a.every((count, k) => count === b[k]);

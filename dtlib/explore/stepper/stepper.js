@@ -268,10 +268,7 @@ function arrow({ now, moving, rank = null }, at, [src, dst], chunk, dropped) {
   const bend = edge + side * grid.gutter * reach;
   const nudge = Math.min(6, at.inner / 5) * side;
   const [y0, y1] = [centerOf(grid.y, src, at) + nudge, centerOf(grid.y, dst, at) - nudge];
-  const round = (value) => value.toFixed(1);
-  const curve = [bend, y0, bend, y1, edge + side * 4, y1].map(round).join(" ");
-  const d = `M${round(edge)} ${round(y0)}C${curve}`;
-  const head = `M${round(edge)} ${round(y1)}l${side * 6} -3.6v7.2z`;
+  const { d, head } = bentArrow(edge, bend, y0, y1);
   const [x, y] = [bend, (y0 + y1) / 2];
   const gone = dropped ? { "stroke-dasharray": "2 4", "stroke-opacity": 0.6 } : {};
   const cross = { d: `M${round(x - 5)} ${round(y - 5)}l10 10m0 -10l-10 10`, stroke: ink.backwardText };
@@ -281,17 +278,8 @@ function arrow({ now, moving, rank = null }, at, [src, dst], chunk, dropped) {
     dropped
       ? mark.path({ ...cross, "stroke-width": 2.2 })
       : mark.path({ d: head, fill: ink.communicationText }),
-    moving < 1 && !dropped ? token(edge, bend, y0, y1, moving, at.inner) : null,
+    moving < 1 && !dropped ? onItsWay(edge, bend, y0, y1, moving, at.inner * 0.42) : null,
   );
-}
-
-// A chunk on its way along the arrow's curve, slow at both ends.
-function token(edge, bend, y0, y1, moving, inner) {
-  const t = moving * moving * (3 - 2 * moving);
-  const [x, y] = [edge + (bend - edge) * 3 * t * (1 - t), y0 + (y1 - y0) * t * t * (3 - 2 * t)];
-  const size = clamp(inner * 0.42, 6, 16);
-  const box = { x: x - size / 2, y: y - size / 2, width: size, height: size, rx: 3 };
-  return mark.rect({ class: "dt-token", ...box, fill: ink.communication, stroke: ink.paper });
 }
 
 // The messages in words; one that is pressed is dropped. Before the first round, those that come.
