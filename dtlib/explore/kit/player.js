@@ -45,8 +45,9 @@ function playerOf({ unit, every = 400 }, go) {
       play.setAttribute(attribute, timer ? "Pause" : "Play");
   }
 
-  function show(now, most) {
+  function show(now, most, there) {
     [done, last] = [now, most];
+    element.hidden = !there;
     scrub.max = last;
     scrub.value = done;
     scrub.style.setProperty("--dt-fill", last ? done / last : 0);

@@ -169,6 +169,13 @@ function draggingOf({ drag, drop }, now, set, panel) {
   return drag ? { move, undo: () => set(before), drop: drop && change } : null;
 }
 
+function playerBelow(stage, { player }, go) {
+  if (!player) return null;
+  const made = playerOf(player, go);
+  stage.after(made.element);
+  return made;
+}
+
 function rendered(parts, { model, el }) {
   const spec = model.get("spec");
   const { hint, view, beside, near, again = reset } = parts;
@@ -176,14 +183,11 @@ function rendered(parts, { model, el }) {
   const page = frame(el, { title: spec.title, hint, beside, near, task: spec.task, reset: again });
   let [state, seen, width] = [{}, null, Math.round(page.stage.clientWidth)]; // drawn at once
 
-  const player = parts.player
-    ? playerOf(parts.player, (done, glides = false) => {
-        update({ [parts.player.name]: done });
-        if (glides) glider.start();
-      })
-    : null;
+  const player = playerBelow(page.stage, parts, (done, glides = false) => {
+    update({ [parts.player.name]: done });
+    if (glides) glider.start();
+  });
   const glider = gliderOf(parts.player?.glide, paintAll);
-  if (player) page.stage.after(player.element);
   const panel = panelOf(page, parts, spec, set);
   const dragging = draggingOf(parts, () => [spec, state, seen, width], set, panel);
   const paint = easelOf(page.stage, set, dragging, (node) => gripped(node, spec, state, set));
@@ -204,9 +208,8 @@ function rendered(parts, { model, el }) {
 
   function reset() {
     player?.pause();
-    const lasting = parts.lasts?.(state);
-    state = {};
-    update({ ...startOf(parts, spec), ...lasting });
+    state = { ...parts.lasts?.(state) };
+    update({ ...startOf(parts, spec), ...state });
     keeper.keep(state);
   }
 
@@ -214,8 +217,7 @@ function rendered(parts, { model, el }) {
     glider.stop();
     state = settled(parts, spec, { ...state, ...change });
     seen = view(spec, state);
-    player?.show(state[parts.player.name], parts.player.last(spec, state));
-    if (player) player.element.hidden = !playedIn(parts, spec, state);
+    player?.show(state[parts.player.name], parts.player.last(spec, state), playedIn(parts, spec, state));
     panel.show(state, seen);
     paintAll();
   }

@@ -271,7 +271,7 @@ function arrow({ now, moving, rank = null }, at, [src, dst], chunk, dropped) {
   const { d, head } = bentArrow(edge, bend, y0, y1);
   const [x, y] = [bend, (y0 + y1) / 2];
   const gone = dropped ? { "stroke-dasharray": "2 4", "stroke-opacity": 0.6 } : {};
-  const cross = { d: `M${round(x - 5)} ${round(y - 5)}l10 10m0 -10l-10 10`, stroke: ink.backwardText };
+  const cross = { d: `M${(x - 5).toFixed(1)} ${(y - 5).toFixed(1)}l10 10m0 -10l-10 10`, stroke: ink.backwardText };
   return mark.g(
     { class: "dt-message", opacity: rank === null || rank === src || rank === dst ? null : 0.18 },
     mark.path({ d, fill: "none", ...LEAN, ...gone }),
