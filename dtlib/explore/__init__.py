@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dtlib.explore.bets.answering import answer
     from dtlib.explore.explorer.explorer import Explorer
     from dtlib.explore.worksheet.worksheet import Worksheet
-    from dtlib.explore.sketch.sketch import Sketch
+    from dtlib.explore.one_run.one_run import OneRun
     from dtlib.explore.walls.walls import Walls
     from dtlib.explore.headroom.headroom import Headroom
     from dtlib.explore.prefetcher.prefetcher import Prefetcher

@@ -23,6 +23,7 @@ from dtlib.explore import (
     MemoryBar,
     OffloadLab,
     OneRatio,
+    OneRun,
     PipelineLab,
     PlacementBoard,
     Prefetcher,
@@ -30,7 +31,6 @@ from dtlib.explore import (
     RingSteps,
     RouterBalance,
     SeatPlan,
-    Sketch,
     Stepper,
     Task,
     Walls,
@@ -40,6 +40,7 @@ from dtlib.explore import (
 )
 from dtlib.explore.all_reduce_builder.all_reduce_builder import TASK as FINISH
 from dtlib.explore.one_ratio.one_ratio import TASK
+from dtlib.explore.one_run.one_run import COLUMNS
 from dtlib.formulas.sheet import Given, Sheet, line, total
 from dtlib.formulas.units import GB, KB, day, us
 from dtlib.foundations import (
@@ -54,7 +55,6 @@ from dtlib.foundations import (
 from dtlib.foundations.cost.steps import all_steps_time
 from dtlib.foundations.roofline.pace import arithmetic_time
 from dtlib.memory import model_state_bytes
-from dtlib.parallelism import data_parallel_step_time, evenly_divided_time
 from dtlib.parallelism.pipeline import gpipe, one_f_one_b
 
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
@@ -196,16 +196,15 @@ EVERY[PlacementBoard] = {
     "task": Task("Sort them.", "faster == 0 and node == 16",
                  {"place_data": 3, "place_pipeline": 2, "place_tensor": 1, "node": 16}, "Sorted."),
 }  # fmt: skip
-EVERY[Sketch] = {
-    "key": "a-curve", "formula": data_parallel_step_time, "x": {"P": between(1, 65536, start=1)},
-    "at": [64, 4096], "y_range": (1e-3, 1e3), "guide": ("the work alone", evenly_divided_time),
-    "fixed": {"compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB},
+EVERY[OneRun] = {
+    "params": 175e9, "tokens": 300e9, "gpu": catalog["a100-sxm"],
+    "compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB,
 }  # fmt: skip
 EVERY[AllReduceBuilder] = {"alpha": 10 * us, "beta": 50 * GB, "task": FINISH}
 # Of widgets that set their task themselves.
 SOLUTIONS = {
     HandFit: EVERY[HandFit]["solution"],
-    Sketch: {"point_0": 1e-3, "point_1": 1e-3},
+    OneRun: {"drawn": COLUMNS + 1, "P": 2048},
 }
 # Of widgets whose task is done in the figure: the buttons that do it.
 _FROM, _TO = ("rank 1", "rank 2", "rank 3"), "rank 0"

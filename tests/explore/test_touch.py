@@ -4,10 +4,9 @@ import pytest
 from page import opened
 
 from dtlib.collectives import ring_all_reduce_time, tree_all_reduce_time
-from dtlib.explore import Fastest, PlacementBoard, Sketch, Walls, between
+from dtlib.explore import Fastest, OneRun, PlacementBoard, Walls, between
 from dtlib.formulas.units import GB, KB, day, us
 from dtlib.foundations import Axis, catalog
-from dtlib.parallelism import data_parallel_step_time
 
 PHONE = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
 SPACE = "<p style='height: 1500px'>A page to scroll.</p>"
@@ -43,17 +42,10 @@ def walls():
     )
 
 
-def sketch():
-    return Sketch(
-        "touched",
-        data_parallel_step_time,
-        {"P": between(1, 65536, start=1)},
-        at=[64, 4096],
-        fixed={"compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB},
-        title="Draw",
-        y_range=(1e-3, 1e3),
-        labels={"P": "GPUs"},
-    )
+def one_run():
+    step = {"compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB}
+    A100 = catalog["a100-sxm"]
+    return OneRun(title="Draw", params=175e9, tokens=300e9, gpu=A100, **step)
 
 
 def board():
@@ -64,10 +56,10 @@ def board():
 HANDLES = {
     fastest: ".dt-handle",
     walls: ".dt-handle",
-    sketch: "[data-grip] .dt-grab",
+    one_run: ".dt-handle",
     board: "[data-grip=node] .dt-grab",
 }
-SIDEWAYS = {board}  # a wall moves along the ruler only
+SIDEWAYS = {board, one_run}  # a wall moves along the ruler only, a pen does not go back
 each_figure = pytest.mark.parametrize("make", HANDLES, ids=lambda make: make.__name__)
 
 

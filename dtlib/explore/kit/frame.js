@@ -13,7 +13,8 @@ const within = (kind, render) => (view) => {
 // The frame: title, reset, task, a place for the figure, controls, readout, a sentence in words.
 // Controls are below the figure, or `beside` it, where there is room for a column so wide.
 // The sentence is the last of them, or `near` the figure, where it answers what a hand does there.
-function frame(el, { title, hint, reset, task, beside, near = false }) {
+// Where the figure is the `whole`, it says title, task and sentence itself.
+function frame(el, { title, hint, reset, task, beside, whole, near = false }) {
   const summary = h("p", { class: "dt-summary", "aria-live": "polite" });
   const parts = {
     stage: h("div", { class: "dt-stage" }),
@@ -24,7 +25,7 @@ function frame(el, { title, hint, reset, task, beside, near = false }) {
   const figure = near ? [parts.stage, summary] : [parts.stage];
   const root = h(
     "div",
-    { class: "dt-widget", role: "group", "aria-label": title },
+    { class: whole ? "dt-widget is-whole" : "dt-widget", role: "group", "aria-label": title },
     h(
       "div",
       { class: "dt-head" },

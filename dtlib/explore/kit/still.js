@@ -59,14 +59,15 @@ function equationsRoom({ curves }, width) {
 
 // The height of a widget whose inside has this width, from the sizes that its style sheet sets.
 function roomOf(parts, spec, state, seen, figuresAt, width) {
-  const { hint, beside = 0, near, readout = plainRows } = parts;
+  const { hint, beside = 0, near, whole, readout = plainRows } = parts;
   const narrow = width < 560;
   const touch = narrow ? 44 : 34;
   const column = narrow ? 0 : beside;
   const head = Math.max(narrow ? 44 : 32, 22 * textLines(spec.title, 17, width - 80));
   const task = spec.task ? 24 + 22 * textLines(`Try this: ${(seen.task ?? spec.task).text}`, 15, width - 52) : 0;
   const figures = figuresAt(column ? width - column - 28 : width);
-  const stage = 10 + figures.reduce((sum, { height }) => sum + height, 0);
+  const stage = (whole ? 0 : 10) + figures.reduce((sum, { height }) => sum + height, 0);
+  if (whole) return Math.round(stage);
   const panel = spec.controls.filter(({ kind }) => kind !== "grip");
   const open = panel.filter(({ folded }) => !folded);
   const choices = open.filter(({ kind }) => kind === "choice");

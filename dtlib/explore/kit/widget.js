@@ -11,8 +11,9 @@
 // makes, which went down at `from` and was at `last` before, `drop(spec, state, seen, width)` the one
 // that letting go makes; `readout` makes the rows otherwise; `near` has the sentence below the figure;
 // `kept: { read(spec, stored), write(spec, state) }` says what the browser keeps (storage.js);
-// `again: null` where nothing is to be reset, `lasts(state)` is what a reset leaves; `beside: 240` has the controls at the left of the figure,
-// in a column so wide, where there is room. A drawing with `slides: { label, words, at, last, keys }`
+// `again: null` where nothing is to be reset, `lasts(state)` is what a reset leaves; `whole: true` where
+// the figure says title, task and sentence itself; `beside: 240` has the controls at the left of the
+// figure, in a column so wide, where there is room. A drawing with `slides: { label, words, at, last, keys }`
 // is a slider itself; `keys` says what change each of them makes, or is null when none does any more.
 // `view` may say { task: { text, found }, ticked: { level: [0] } } besides: the task's words in this
 // state, and the values of a choice that bear a tick.
@@ -70,6 +71,7 @@ function slidOf(svg, set) {
     const change = event.altKey || event.ctrlKey || event.metaKey ? null : keys[event.key];
     if (!change) return;
     event.preventDefault();
+    svg.classList.remove("is-held");
     set(change);
   });
   return ({ label, words, at, last, keys: now }) => {
@@ -98,8 +100,10 @@ function easelOf(stage, set, dragging, hold) {
     const start = () => {
       from = last = null;
       if (svg.hasAttribute("tabindex")) svg.focus({ preventScroll: true });
+      svg.classList.add("is-held"); // who holds a figure need not be shown that it has the keys
     };
     svg.addEventListener("mousedown", (event) => event.preventDefault()); // the focus stays
+    svg.addEventListener("blur", () => svg.classList.remove("is-held"));
     onDrag(svg, move, start, dragging.undo, dragging.drop);
     return made;
   };
@@ -149,7 +153,7 @@ function panelOf(page, { readout = plainRows }, spec, set) {
       const moved = spec.controls.findIndex(({ name }) => name in change);
       if (moved < 0) return;
       const grip = page.stage.querySelector(`[data-grip="${spec.controls[moved].name}"]`);
-      (grip ?? controls[moved].element.querySelector("input")).focus({ preventScroll: true });
+      (grip ?? controls[moved].element?.querySelector("input"))?.focus({ preventScroll: true });
     },
   };
 }
@@ -178,9 +182,9 @@ function playerBelow(stage, { player }, go) {
 
 function rendered(parts, { model, el }) {
   const spec = model.get("spec");
-  const { hint, view, beside, near, again = reset } = parts;
+  const { hint, view, beside, near, whole, again = reset } = parts;
   el.classList.add("dt-kit");
-  const page = frame(el, { title: spec.title, hint, beside, near, task: spec.task, reset: again });
+  const page = frame(el, { title: spec.title, hint, beside, near, whole, task: spec.task, reset: again });
   let [state, seen, width] = [{}, null, Math.round(page.stage.clientWidth)]; // drawn at once
 
   const player = playerBelow(page.stage, parts, (done, glides = false) => {

@@ -1,1 +1,0 @@
-"""A curve that the reader draws before the formula does: `sketch`."""
