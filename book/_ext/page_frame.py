@@ -20,6 +20,7 @@ from dtlib.contents import parts
 THEME = Path(__file__).resolve().parents[1] / "_theme"
 OF_SPHINX = {"documentation_options.js", "doctools.js", "sphinx_highlight.js"}
 VIEWPORT = re.compile(r'\s*<meta [^>]*name="viewport"[^>]*>')
+OF_NOTEBOOK = re.compile(r'(href="\.\./chapters/[^"#]+)\.ipynb(?=" data-read)')
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -78,6 +79,7 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree)
     context["parts"], context["all_pages"] = parts(), env.found_docs
     context["headings"] = headings(env, pagename) if pagename in env.tocs else []
     context["beside"] = beside(env)
+    open_notebooks_as_pages(context)
     context["page_style"] = app.config.page_style
     context["metatags"] = VIEWPORT.sub("", context.get("metatags") or "")
     context["script_files"] = [script for script in context["script_files"] if is_wanted(script)]
@@ -91,6 +93,22 @@ def mark_style(app: Sphinx, config) -> None:
     config.page_style = hashlib.sha256(style_sheet(app).encode()).hexdigest()[:8]
 
 
+def open_notebooks_as_pages(context: dict) -> None:
+    """What an output calls a notebook, as in Jupyter, is a page of the site."""
+    context["body"] = OF_NOTEBOOK.sub(r"\1.html", context.get("body", ""))
+
+
+def write_front(app: Sphinx, error: Exception | None) -> None:
+    """The address of the site is its front page: the same page, whose links begin in its folder."""
+    front = f"{app.config.root_doc}.html"
+    if error is None and app.builder.format == "html" and Path(app.outdir, front).exists():
+        page = Path(app.outdir, front).read_text(encoding="utf-8")
+        page = page.replace("<head>", f'<head>\n<base href="{front}">', 1)
+        back = "../" * front.count("/")
+        page = page.replace('href="#', f'href="{back}#')
+        Path(app.outdir, "index.html").write_text(page, encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict:
     app.add_html_theme("algebra", str(THEME))
     app.add_config_value("page_style", "", "html")
@@ -98,4 +116,5 @@ def setup(app: Sphinx) -> dict:
     app.connect("config-inited", mark_style, priority=900)
     app.connect("html-page-context", frame, priority=950)
     app.connect("build-finished", write_style_sheet)
+    app.connect("build-finished", write_front)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
