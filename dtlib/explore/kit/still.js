@@ -13,6 +13,7 @@ function stillOf(parts, spec, change = {}) {
     figures: at(STILL_WIDTH).map((figure) => writtenFigure(figure, STILL_WIDTH)),
     phone: at(PHONE_WIDTH).map((figure) => writtenFigure(figure, PHONE_WIDTH, true)),
     said: seen.said,
+    whole: Boolean(parts.whole),
     names: { ...state, ...seen.names },
     wide: roomOf(parts, spec, state, seen, at, STILL_WIDTH),
     narrow: roomOf(parts, spec, state, seen, at, PHONE_WIDTH),

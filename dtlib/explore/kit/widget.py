@@ -95,7 +95,7 @@ class Widget(anywidget.AnyWidget):
         said = seen["said"]
         caption = f"{as_sentence(self.spec['title'])} {said[0].upper()}{as_sentence(said[1:])}"
         room = f"--dt-wide: {seen['wide']}px; --dt-narrow: {seen['narrow']}px"
-        words = f"<figcaption>{html.escape(caption)}</figcaption>"
-        inside = "\n".join([*seen["figures"], *seen["phone"], words])
+        words = [] if seen["whole"] else [f"<figcaption>{html.escape(caption)}</figcaption>"]
+        inside = "\n".join([*seen["figures"], *seen["phone"], *words])
         figure = f'<figure class="dt-figure dt-static" style="{room}">\n{inside}\n</figure>'
         return Output(f"{self!r}, as a figure", html=figure)
