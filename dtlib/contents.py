@@ -6,7 +6,6 @@
 ['Foundations', 'Scaling laws', 'Collectives']
 """
 
-import html
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -128,45 +127,6 @@ def padded(number: str) -> str:
 def written(root: Path = ROOT) -> list[Chapter]:
     """The chapters that this copy of the repository has."""
     return [chapter for chapter in chapters() if chapter.is_written(root)]
-
-
-def parts_map(root: Path = ROOT):
-    """The eight parts as a map: what each derives, its chapters as links, and how long they take.
-
-    >>> print(str(parts_map()).splitlines()[0])
-    1 Foundations: What a machine can do, what a run needs, and how to compare the two ...
-    """
-    from dtlib.shown import Output
-
-    ready = written(root)
-    hours = round(sum(chapter.minutes for chapter in ready) / 60)
-    length = (
-        f"{len(ready)} of {len(chapters())} chapters are written: about {hours} hours, with their "
-        "exercises. What you have read to its end is filled."
-    )
-    text = "\n".join(f"{part.number} {part.title}: {part.promise}" for part in parts())
-    items = "\n".join(_on_the_map(part, ready) for part in parts())
-    return Output(
-        text, html=f'<div class="parts-map">\n<ol>\n{items}\n</ol>\n<p>{length}</p>\n</div>'
-    )
-
-
-def _on_the_map(part: Part, ready: list[Chapter]) -> str:
-    """A part as an item of the map; a notebook links to notebooks, the site to its pages."""
-    cells = []
-    for it in part.chapters:
-        name = html.escape(f"{it.number} {it.title}", quote=True)
-        if it in ready:
-            address = f'href="../{it.page}.ipynb" data-read="{it.number}"'
-            cells.append(f'<a {address} title="{name}" aria-label="Chapter {name}">{it.number}</a>')
-        else:
-            cells.append(f'<span title="{name}, planned">{it.number}</span>')
-    hours = round(sum(it.minutes for it in part.chapters if it in ready) / 60)
-    takes = f"{hours} hours" if hours else "planned"
-    return (
-        f"<li><b>{html.escape(part.title)}</b> <small>{takes}</small>"
-        f"<p>{html.escape(part.promise)}</p>{' '.join(cells)}</li>"
-    )
 
 
 def _part(entry: dict) -> Part:

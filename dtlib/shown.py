@@ -9,7 +9,7 @@ import html
 import inspect
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
 
@@ -197,6 +197,49 @@ def chapter_header(number: str) -> Output:
     text = "\n".join(f"{title}: {text}" for title, text in facts)
     markdown = "  \n".join(f"**{title}:** {text}" for title, text in facts)
     return Output(text, markdown=markdown, html=f'<dl class="dt-header">{items}</dl>')
+
+
+def parts_map(ready: Sequence | None = None) -> Output:
+    """The eight parts as a map: what each derives, its chapters as links, and how long they take.
+
+    `ready` are the chapters that can be read; left out, those of this copy of the repository.
+
+    >>> print(str(parts_map()).splitlines()[0])
+    1 Foundations: What a machine can do, what a run needs, and how to compare the two ...
+    """
+    from dtlib.contents import chapters, parts, written
+
+    ready = written() if ready is None else ready
+    length = (
+        f"{len(ready)} of {len(chapters())} chapters are written: about {_hours(ready)} hours, "
+        "with their exercises. What you have read to its end is filled."
+    )
+    text = "\n".join(f"{part.number} {part.title}: {part.promise}" for part in parts())
+    items = "\n".join(
+        _on_the_map(part, [c for c in part.chapters if c in ready]) for part in parts()
+    )
+    return Output(text, html=f'<div class="parts-map"><ol>\n{items}\n</ol><p>{length}</p></div>')
+
+
+def _hours(chapters: Sequence) -> int:
+    return round(sum(chapter.minutes for chapter in chapters) / 60)
+
+
+def _on_the_map(part, ready: Sequence) -> str:
+    """A part as an item of the map. Its links are to notebooks, which the site has as pages."""
+    cells = []
+    for it in part.chapters:
+        name = html.escape(f"{it.number} {it.title}", quote=True)
+        if it in ready:
+            address = f'href="../{it.page}.ipynb" data-read="{it.number}"'
+            cells.append(f'<a {address} title="{name}" aria-label="Chapter {name}">{it.number}</a>')
+        else:
+            cells.append(f'<span title="{name}, planned">{it.number}</span>')
+    takes = f"{_hours(ready)} hours" if ready else "planned"
+    return (
+        f"<li><b>{html.escape(part.title)}</b> <small>{takes}</small>"
+        f"<p>{html.escape(part.promise)}</p>{' '.join(cells)}</li>"
+    )
 
 
 _COLUMNS = ("predicted", "simulated", "measured")
