@@ -36,7 +36,8 @@ const halo = {
 // mark.rect({ x, y, width, height, fill }), mark.text({ x, y, ...soft }, "words"), ... Where a mark
 // has `set: { step: 3 }`, a press on it sets the state so; with `says`, its name for who listens, it
 // is pressed by keys, too; a mark of class "dt-grab" can be dragged; one with `grip: "node"` is the
-// slider of that control, and its `says` is the value in words.
+// slider of that control, and its `says` is the value in words. `keys` of one to press says what change
+// other keys make there: { f: { kind: "F" }, "Shift+ArrowLeft": ... }.
 const mark = Object.fromEntries(
   ["rect", "line", "text", "path", "circle", "g", "svg"].map((tag) => [
     tag,
@@ -45,7 +46,7 @@ const mark = Object.fromEntries(
 );
 const marksOf = (nested) => [nested].flat(Infinity).filter((one) => one || one === 0);
 
-const FOR_THE_PAGE = ["set", "says", "pressed", "grip"];
+const FOR_THE_PAGE = ["set", "says", "pressed", "grip", "keys"];
 const attributesOf = (at) =>
   Object.entries(at)
     .filter(([name, value]) => !FOR_THE_PAGE.includes(name) && value !== null && value !== undefined)
@@ -62,21 +63,26 @@ function drawn(one, set) {
 
 const heldBy = ({ grip: name, says }) => (name ? { "data-grip": name, "data-says": says } : {});
 
-function pressOf({ set: change, says, pressed = null }, set) {
+function pressOf({ set: change, says, pressed = null, keys = {} }, set) {
   if (!change) return {};
   const press = { onclick: () => set(change), style: "cursor: pointer" };
   if (!says) return press;
   const names = { role: "button", tabindex: -1, "aria-label": says };
   if (pressed !== null) names["aria-pressed"] = String(pressed);
-  return { ...press, ...names, onkeydown: (event) => pressedKey(event, press.onclick) };
+  return { ...press, ...names, onkeydown: (event) => pressedKey(event, press.onclick, keys, set) };
 }
 
 const pressables = (round) => [...round.querySelectorAll("[role=button]")];
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-function pressedKey(event, press) {
+const keyName = ({ key, shiftKey }) =>
+  key.length === 1 ? key.toLowerCase() : `${shiftKey ? "Shift+" : ""}${key}`;
+
+function pressedKey(event, press, keys, set) {
+  const change = event.altKey || event.ctrlKey || event.metaKey ? null : keys[keyName(event)];
   const way = ARROWS[event.key];
-  if (way) focusOn(neighbour(event.currentTarget, way) ?? event.currentTarget);
+  if (change) set(change);
+  else if (way) focusOn(neighbour(event.currentTarget, way) ?? event.currentTarget);
   else if (event.key === "Enter" || event.key === " ") press();
   else return;
   event.preventDefault();

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dtlib.explore.fastest.fastest import Fastest
     from dtlib.explore.bits_lab.bits_lab import BitsLab
     from dtlib.explore.cuts.cuts import Cuts
+    from dtlib.explore.pipeline_builder.pipeline_builder import PipelineBuilder
     from dtlib.explore.pipeline_lab.pipeline_lab import PipelineLab
     from dtlib.explore.ring_steps.ring_steps import RingSteps
     from dtlib.explore.seats.seats import SeatPlan

@@ -24,6 +24,7 @@ from dtlib.explore import (
     OffloadLab,
     OneRatio,
     OneRun,
+    PipelineBuilder,
     PipelineLab,
     PlacementBoard,
     Prefetcher,
@@ -41,6 +42,7 @@ from dtlib.explore import (
 from dtlib.explore.all_reduce_builder.all_reduce_builder import TASK as FINISH
 from dtlib.explore.one_ratio.one_ratio import TASK
 from dtlib.explore.one_run.one_run import COLUMNS
+from dtlib.explore.pipeline_builder.levels import LEVELS, tiles
 from dtlib.formulas.sheet import Given, Sheet, line, total
 from dtlib.formulas.units import GB, KB, day, us
 from dtlib.foundations import (
@@ -201,8 +203,10 @@ EVERY[OneRun] = {
     "compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB,
 }  # fmt: skip
 EVERY[AllReduceBuilder] = {"alpha": 10 * us, "beta": 50 * GB, "task": FINISH}
+EVERY[PipelineBuilder] = {"key": "a-pipeline"}
 # Of widgets that set their task themselves.
 SOLUTIONS = {
+    PipelineBuilder: {"work": {"0": tiles(LEVELS[0].best)}},
     HandFit: EVERY[HandFit]["solution"],
     OneRun: {"drawn": COLUMNS + 1, "P": 2048},
 }
@@ -212,6 +216,15 @@ PRESSES = {
     AllReduceBuilder: [*(name for one in _FROM for name in (one, _TO)), "Run round 1",
                        *(name for one in _FROM for name in (_TO, one)), "Run round 2"],
 }  # fmt: skip
+# What keys do where a task is not done by controls: at which button, which key, how often.
+KEYS = {
+    PipelineBuilder: [
+        ("Stage 0, time 6: F1", "Shift+ArrowLeft", 3),
+        ("Stage 1, time 7: F1", "Shift+ArrowLeft", 3),
+        ("Stage 1, time 8: B1", "Shift+ArrowLeft", 3),
+        ("Stage 0, time 10: B1", "Shift+ArrowLeft", 3),
+    ]
+}
 
 
 def made(kind, **options):

@@ -15,6 +15,7 @@
 // the figure says title, task and sentence itself; `beside: 240` has the controls at the left of the
 // figure, in a column so wide, where there is room. A drawing with `slides: { label, words, at, last, keys }`
 // is a slider itself; `keys` says what change each of them makes, or is null when none does any more.
+// One with `here` says which of what can be pressed has the keyboard's place.
 // `view` may say { task: { text, found }, ticked: { level: [0] } } besides: the task's words in this
 // state, and the values of a choice that bear a tick.
 
@@ -108,7 +109,8 @@ function easelOf(stage, set, dragging, hold) {
     return made;
   };
   return (drawings, width) => {
-    drawings.forEach(({ height, label, marks, slides }, i) => {
+    figures.splice(drawings.length).forEach(({ svg }) => svg.remove());
+    drawings.forEach(({ height, label, marks, slides, here }, i) => {
       const { svg, slid } = (figures[i] ??= newFigure(i));
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       svg.setAttribute("height", height);
@@ -121,8 +123,8 @@ function easelOf(stage, set, dragging, hold) {
       if (slides) slid(slides);
       else svg.setAttribute("role", buttons.length + grips.length ? "group" : "img");
       grips.find(({ dataset }) => dataset.grip === inHand)?.focus({ preventScroll: true });
-      if (buttons[focused]) focusOn(buttons[focused]);
-      else reachable(svg, buttons[0]);
+      if (buttons[focused]) focusOn(buttons[here ?? focused]);
+      else reachable(svg, buttons[here ?? 0]);
     });
     const total = drawings.reduce((sum, { height }) => sum + height, 0);
     stage.classList.toggle("is-low", total < innerHeight / 2);

@@ -55,19 +55,20 @@ function pipelineNeeds({ kind, stage, batch }, last) {
 
 // Length, idle share, the longest wait inside a rank's own step, and what is held at the worst time.
 function pipelineSums(spans, p, share) {
-  const makespan = Math.max(...spans.map(({ stop }) => stop));
+  const begin = Math.min(...spans.map(({ start }) => start));
+  const makespan = spans.length ? Math.max(...spans.map(({ stop }) => stop)) - begin : 0;
   const work = spans.reduce((sum, { start, stop }) => sum + stop - start, 0);
   const waits = [];
   const held = [];
   for (let rank = 0; rank < p; rank++) {
     const own = spans.filter((span) => span.rank === rank);
     const busy = own.reduce((sum, { start, stop }) => sum + stop - start, 0);
-    waits.push(own[own.length - 1].stop - own[0].start - busy);
+    waits.push(own.length ? own[own.length - 1].stop - own[0].start - busy : 0);
     held.push(pipelineHeld(own, share));
   }
   return {
     makespan,
-    idle: 1 - work / (p * makespan),
+    idle: makespan ? 1 - work / (p * makespan) : 0,
     wait: Math.max(...waits),
     held,
     peaks: held.map((steps) => Math.max(...steps.map(([, count]) => count))),
