@@ -4,10 +4,10 @@ const WHERE = { top: 24, gap: 12, bottom: 6 }; // px
 
 function layoutOf(P, width) {
   const [narrow, four] = [width < 480, P <= 4];
-  const left = narrow ? 42 : 70;
+  const left = narrow ? 36 : 70;
   const row = four ? 56 : narrow ? 50 : 46;
   const pitch = (width - left) / P;
-  const gutter = four ? clamp(pitch * 0.14, 7, 22) : clamp(pitch * 0.12, 2, 12);
+  const gutter = four ? clamp(pitch * 0.14, 7, 22) : clamp(pitch * 0.06, 2, 9);
   const [slots, lines] = four ? [P, 1] : [P / 2, 2]; // of a cell
   const cell = pitch - 2 * gutter;
   const inner = row - WHERE.gap;
