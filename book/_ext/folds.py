@@ -1,8 +1,8 @@
 """The layers of a page: what is read stands open, what made it and what proves it is folded.
 
 A fold is a `details` element, so that it opens without a script and prints or hides as one thing.
-Folded are: the code of a figure or a widget, the solution of an exercise, the frames of an error,
-and the claims of a chapter with their tests.
+Folded are: the code of a figure or a widget, the call that checks an answer, the solution of an
+exercise, the frames of an error, and the claims of a chapter with their tests.
 """
 
 import html
@@ -107,6 +107,19 @@ class FoldErrors(SphinxPostTransform):
         return nodes.literal_block(text, text, language="none", classes=block["classes"])
 
 
+class FoldChecks(SphinxPostTransform):
+    """The call that judges an answer in a notebook: on the page, a box below the exercise does."""
+
+    default_priority = 192
+    formats = ("html",)
+
+    def run(self, **kwargs) -> None:
+        for block in list(self.document.findall(nodes.literal_block)):
+            text = block.astext()
+            if text.startswith("check(") and "..." in text:
+                put_in_place(block, folded("check it in a notebook", "how", block))
+
+
 class FoldDropdowns(SphinxPostTransform):
     """A box of the class `dropdown`: the solution of an exercise, or a long aside."""
 
@@ -162,6 +175,6 @@ class FoldClaims(SphinxPostTransform):
 
 def setup(app: Sphinx) -> dict:
     app.add_node(fold, html=(visit_fold, depart_fold))
-    for transform in (FoldCode, FoldErrors, FoldDropdowns, FoldClaims):
+    for transform in (FoldCode, FoldErrors, FoldChecks, FoldDropdowns, FoldClaims):
         app.add_post_transform(transform)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,7 +2,8 @@
 
 `<data value="EXPR">35 ms</data>` becomes a focusable element that carries its formula in readable
 form, `data-formula="ring_all_reduce_time(n = 1 GB, P = 8, α = 0, β = 50 GB/s) = 35 ms"`. Where it
-rests on named hardware it also carries the formula over roles, for the reader's own machine.
+rests on named hardware it also carries the formula over roles, for the reader's own machine. A
+number and its unit stay on one line.
 """
 
 import html
@@ -21,7 +22,18 @@ from book._tools.prose_numbers import printed_shape, shown_in_full
 from book._tools.yours import traced
 
 OPENING = re.compile(r'<data value="([^"]*)">$')
+QUANTITY = re.compile(r"([-−+]?\d[\d,.]*(?:[–-]\d[\d,.]*)?) (\S{1,12})")
 logger = logging.getLogger(__name__)
+
+
+def together(text: str) -> str:
+    """A number that does not leave its unit: the spaces between them do not break.
+
+    >>> together("35 ms"), together("four times as long")
+    ('35\\xa0ms', 'four times as long')
+    """
+    found = QUANTITY.fullmatch(text)
+    return "\u00a0".join(found.groups()) if found else text
 
 
 def show_formulas(app: Sphinx, doctree: nodes.document) -> None:
@@ -31,7 +43,8 @@ def show_formulas(app: Sphinx, doctree: nodes.document) -> None:
         if not opening or element.get("format") != "html":
             continue
         source = html.unescape(opening[1])
-        text = element.next_node(nodes.Text, descend=False, siblings=True).astext()
+        shown = element.next_node(nodes.Text, descend=False, siblings=True)
+        text = shown.astext()
         try:
             expression = Expression(source)
             says = ":" if expression.is_comparison else " ="
@@ -39,6 +52,7 @@ def show_formulas(app: Sphinx, doctree: nodes.document) -> None:
         except ValueError as error:
             logger.warning("number %r: %s", text, error, location=element)
             continue
+        shown.parent.replace(shown, nodes.Text(together(text)))
         attributes = f'tabindex="0" data-formula="{html.escape(formula)}"{_yours(text, expression)}'
         replacement = f'<data value="{opening[1]}" {attributes}>'
         element.replace_self(nodes.raw(element.rawsource, replacement, format="html"))

@@ -47,12 +47,20 @@ const framed = ({ left: x, right, top: y, bottom }, ...inside) => {
   return mark.svg({ x, y, width, height, viewBox: `${x} ${y} ${width} ${height}` }, inside);
 };
 
+// What stands below a tick is centred, but at the right end of the axis nothing sticks out far.
+const STICKS_OUT = 12; // px
+const tickAnchor = (x, right, words) =>
+  x + 3.5 * String(words).length > right + STICKS_OUT ? end : middle;
+
 // Ticks of a horizontal axis with their values below, and the axis itself.
 const axisBelow = (values, across, { left, right, bottom }, drop, write) => [
   mark.line({ x1: left, x2: right, y1: bottom, y2: bottom, stroke: ink.soft }),
   values.map((v) => [
     mark.line({ x1: across(v), x2: across(v), y1: bottom, y2: bottom + 5, stroke: ink.soft }),
-    mark.text({ x: across(v), y: bottom + drop, ...soft, ...middle }, write(v)),
+    mark.text(
+      { x: across(v), y: bottom + drop, ...soft, ...tickAnchor(across(v), right, write(v)) },
+      write(v),
+    ),
   ]),
 ];
 

@@ -33,6 +33,9 @@ LIMIT_KB = 2000
 THEME_AXE = set()
 DOCUTILS = "citation"
 
+# The letters of a figure or a widget on a phone, in px.
+LEAST_TEXT = 11
+
 AT_ONCE = {"preload": False, "resultTypes": ["violations"]}
 
 # The mode changes colours only, so that the other rules are tried in light alone.
@@ -149,6 +152,8 @@ def layout_faults(page: Page) -> list[str]:
         wide = page.evaluate(WIDE_ELEMENTS, PHONE["width"])
         faults.append(f"scrolls sideways on a phone ({width} px): {', '.join(wide)}")
     faults += [f"ratio out of sight on a phone: {row}" for row in page.evaluate(HIDDEN_RATIOS)]
+    faults += [f"wider than a phone: {figure}" for figure in page.evaluate(WIDE_FIGURES)]
+    faults += [f"small on a phone: {text}" for text in page.evaluate(SMALL_TEXTS, LEAST_TEXT)]
     return faults + [f"cut off on a phone: {text}" for text in page.evaluate(CUT_OFF)]
 
 
@@ -260,6 +265,28 @@ HIDDEN_RATIOS = """async () => {
   };
   return [...document.querySelectorAll(".dt-compare")].filter(hidden)
     .map((box) => box.querySelector("tbody tr")?.innerText.replaceAll("\\t", " ") ?? "");
+}"""
+
+# Nobody scrolls a figure to its end. The last column of a table is another matter: it may be wide.
+WIDE_FIGURES = """() => {
+  const cut = (box) => box.clientWidth && box.scrollWidth > box.clientWidth + 1;
+  const named = (box) => (box.querySelector("figcaption, .dt-title") ?? box).textContent;
+  return [...document.querySelectorAll(".dt-figure, .dt-widget .dt-stage")].filter(cut)
+    .map((box) => `${named(box).trim().slice(0, 60)} (${box.scrollWidth} px)`);
+}"""
+
+# A drawing shrinks with its column, and its letters with it. Exponents and indices are smaller.
+SMALL_TEXTS = """(least) => {
+  const matrix = (box) => box.getScreenCTM?.() ?? { a: 1, b: 0 };
+  const size = (box) =>
+    parseFloat(getComputedStyle(box).fontSize) * Math.hypot(matrix(box).a, matrix(box).b);
+  const written = (box) => [...box.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+  const seen = (box) => box.getClientRects().length && !box.closest("math, sub, sup");
+  const small = (box) =>
+    written(box) && seen(box) && size(box) < least - 0.05;
+  const places = ".dt-figure *, .dt-place *";
+  const told = (box) => `${box.textContent.trim().slice(0, 30)} (${size(box).toFixed(1)} px)`;
+  return [...document.querySelectorAll(places)].filter(small).map(told);
 }"""
 
 WIDE_ELEMENTS = """(width) => {

@@ -39,6 +39,10 @@ FAULTY = """<!doctype html><html lang="en" data-widgets="ready"><head>
 <div style="width: 900px">wide</div>
 <article><p style="width: 90px; overflow: hidden; white-space: nowrap">a sentence
 with an end</p><svg width="60" height="20"><text y="15">words of a figure</text></svg></article>
+<figure class="dt-figure" style="width: 200px; overflow: auto"><svg width="400" height="20"></svg>
+<figcaption>A figure for a desk</figcaption></figure>
+<figure class="dt-figure"><svg viewBox="0 0 100 20" width="60">
+<text y="15" font-size="16">tiny</text><text y="15" font-size="20">large</text></svg></figure>
 <div class="dt-compare" style="width: 300px; overflow: auto"><table style="width: 400px"><tbody>
 <tr><th>ring</th><td>1 ms</td><td>2x</td></tr></tbody></table></div>
 <script>console.error("something broke"); undefined_name()</script></body></html>"""
@@ -103,6 +107,8 @@ def test_file_faults_are_found(site, fault):
         "axe color-contrast",
         "scrolls sideways on a phone",
         "ratio out of sight on a phone: ring",
+        "wider than a phone: A figure for a desk (400 px)",
+        "small on a phone: tiny (9.6 px)",
         "does not turn dark",
         "no face for",
         "cut off on a desktop: a sentence",
@@ -111,6 +117,10 @@ def test_file_faults_are_found(site, fault):
 )
 def test_browser_faults_are_found(seen, fault):
     assert any(fault in found for found in seen["faulty"])
+
+
+def test_letters_that_are_large_enough_are_no_fault(seen):
+    assert not any("large" in fault for fault in seen["faulty"])
 
 
 def test_pale_tokens_of_code_are_found(seen):
