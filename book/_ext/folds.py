@@ -117,7 +117,9 @@ class FoldChecks(SphinxPostTransform):
         for block in list(self.document.findall(nodes.literal_block)):
             text = block.astext()
             if text.startswith("check(") and "..." in text:
-                put_in_place(block, folded("check it in a notebook", "how", block))
+                box, place = block.parent, block.parent.index(block)
+                box.remove(block)
+                box.insert(place, folded("check it in a notebook", "how", block))
 
 
 class FoldDropdowns(SphinxPostTransform):

@@ -42,7 +42,7 @@ function equationRow({ key, label, symbol, body, parts }, i, set) {
   const formula = h(
     "div",
     { class: "dt-row-formula" },
-    math(`${symbol}<mo>=</mo>${body}`),
+    inPieces(math(`${symbol}<mo>=</mo>${body}`)),
     parts.length ? numbers.element : null,
   );
   const name = h(
@@ -99,5 +99,41 @@ function substitution(body, parts, write = (value, unit) => formatQuantity(value
       slot.innerHTML = `<mtext class="dt-number">${text.replace(" ", "\u202f")}</mtext>`;
     }
   };
-  return { element: box, fill };
+  return { element: inPieces(box), fill };
+}
+
+// Where a formula that is too long goes on below: before an operator, and after a comma.
+const BEFORE = ["=", "+", "−"];
+const HELD = "mfrac, msub, msup, msubsup, msqrt, munder, munderover";
+const endsPiece = (node) => node?.textContent === ",";
+const isOperator = (node, among) => node.localName === "mo" && among.includes(node.textContent);
+
+// A formula as several, which stand in one line or wrap. Numbers keep their places: nodes only move.
+function inPieces(box) {
+  const whole = box.firstElementChild;
+  const pieces = [];
+  let last = null;
+  for (const node of looseParts(whole)) {
+    const starts = isOperator(node, BEFORE) && last;
+    if (starts || endsPiece(last) || !pieces.length) pieces.push(whole.cloneNode(false));
+    if (starts) node.setAttribute("form", "infix");
+    if (isOperator(node, ["(", ")"])) node.setAttribute("stretchy", "false"); // both alike
+    pieces[pieces.length - 1].append(node);
+    last = node;
+  }
+  box.replaceChildren(...pieces);
+  return box;
+}
+
+// The parts of a row, and of the rows in it that may be divided: brackets hold together what they
+// hold, except the arguments of a function.
+function looseParts(row) {
+  const breaks = (inner) => [...inner.querySelectorAll("mo")].filter((mo) => !mo.closest(HELD));
+  const mayDivide = (inner) =>
+    inner.localName === "mrow" &&
+    !inner.dataset.value &&
+    breaks(inner).some((mo) =>
+      isOperator(mo, inner.firstElementChild.textContent === "(" ? [","] : [...BEFORE, ","]),
+    );
+  return [...row.children].flatMap((inner) => (mayDivide(inner) ? looseParts(inner) : [inner]));
 }

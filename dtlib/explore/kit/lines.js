@@ -60,7 +60,7 @@ function lineEquation(line) {
   const element = h(
     "div",
     { class: "dt-row-formula" },
-    math(`${line.symbol}<mo>=</mo>${line.body}`),
+    inPieces(math(`${line.symbol}<mo>=</mo>${line.body}`)),
     line.parts.length ? numbers.element : null,
   );
   const overflow = watchOverflow(element, `${line.label}, equation`);
