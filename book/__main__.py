@@ -41,6 +41,7 @@ def check(names: Sequence[str]) -> int:
         symptoms,
         words,
     )
+    from book._tools.parts import doors
 
     chosen = select(names, [*pages(), *lab_sources()])
     own = set(lab_sources())
@@ -55,7 +56,8 @@ def check(names: Sequence[str]) -> int:
     found += notebooks.problems([p for p in chosen if p in notebook_sources()], public_address())
     found += labs.problems([page for page in chosen if page in own])
     if not names:
-        found += [*folklore.problems(), *symptoms.problems(), *generated.problems()]
+        whole = (doors, folklore, symptoms, generated)
+        found += [problem for tool in whole for problem in tool.problems()]
     return tell(found)
 
 

@@ -25,6 +25,7 @@ class Chapter:
     promise: str
     folder: str
     modules: tuple[str, ...]
+    because: str = ""  # the property that it exploits, as the end of a sentence
     labs: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
@@ -77,7 +78,9 @@ class Part:
     folder: str
     title: str
     promise: str
+    question: str
     chapters: tuple[Chapter, ...]
+    figure: str = ""  # one number that carries the part, in a sentence
 
     @property
     def number(self) -> int:
@@ -87,6 +90,15 @@ class Part:
     def caption(self) -> str:
         """The part's heading in the table of contents."""
         return f"{self.number} · {self.title}"
+
+    @property
+    def page(self) -> str:
+        """The address of the part's own page, without an extension.
+
+        >>> parts()[2].page
+        'book/part-3-collectives'
+        """
+        return f"book/part-{self.folder}"
 
 
 @cache
@@ -135,6 +147,8 @@ def _part(entry: dict) -> Part:
         folder=folder,
         title=entry["title"],
         promise=entry["promise"],
+        question=entry["question"],
+        figure=entry.get("figure", ""),
         chapters=tuple(_chapter(folder, chapter) for chapter in entry["chapter"]),
     )
 

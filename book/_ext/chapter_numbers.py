@@ -12,12 +12,20 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
 
+PART = re.compile(r"^(?:.*/)?part-\d+-[^/]+$")
 CHAPTER = re.compile(r"^(?:.*/)?chapters/[^/]+/0*(\d+[a-z]?)-[^/]+$")
 LABEL = re.compile(r"^ch-(\d+[a-z]?)$")
 
 
 def renumber(env: BuildEnvironment) -> None:
-    """Put the chapter's own number in the place of the counted one, in the tables of Sphinx."""
+    """Put the chapter's own number in the place of the counted one, in the tables of Sphinx.
+
+    The page of a part stands among its chapters and has no number.
+    """
+    for page in filter(PART.match, env.toc_secnumbers):
+        env.toc_secnumbers[page] = {}
+        for numbered in [env.titles[page], *env.tocs[page].findall(nodes.reference)]:
+            numbered.attributes.pop("secnumber", None)
     for page, numbers in env.toc_secnumbers.items():
         match = CHAPTER.match(page)
         if not match:

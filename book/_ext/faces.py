@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
-from dtlib.contents import chapters
+from dtlib.contents import chapters, parts
 
 PREFIX = "Folklore: "
 QUOTES = "‘’'\"“”"
@@ -110,14 +110,15 @@ class BoxTables(SphinxPostTransform):
 
 
 class OpenChapter(SphinxPostTransform):
-    """A chapter's promise stands below its title."""
+    """A chapter's promise, or the question of a part, stands below the title."""
 
     default_priority = 208
     formats = ("html",)
 
     def run(self, **kwargs) -> None:
         page = self.env.docname
-        promise = next((c.promise for c in chapters() if c.page == page), "")
+        said = {c.page: c.promise for c in chapters()} | {p.page: p.question for p in parts()}
+        promise = said.get(page, "")
         title = next(self.document.findall(nodes.title), None)
         if promise and title is not None:
             section = title.parent

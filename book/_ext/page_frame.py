@@ -56,10 +56,10 @@ def headings(env: BuildEnvironment, page: str) -> list[tuple[str, str, str]]:
 
 
 def beside(env: BuildEnvironment) -> list[tuple[str, str]]:
-    """The pages that are no chapters, in the order of the table of contents."""
-    chapters = {chapter.page for part in parts() for chapter in part.chapters}
+    """The pages that the bar does not map, in the order of the table of contents."""
+    mapped = {one.page for part in parts() for one in (part, *part.chapters)}
     root = env.config.root_doc
-    pages = [page for page in env.toctree_includes.get(root, []) if page not in chapters]
+    pages = [page for page in env.toctree_includes.get(root, []) if page not in mapped]
     return [(page, env.titles[page].astext()) for page in pages]
 
 
@@ -74,8 +74,9 @@ def is_wanted(script) -> bool:
 def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
     """What the templates of the theme ask for."""
     env = app.env
-    here = [(p, c) for p in parts() for c in p.chapters if c.page == pagename]
-    context["part"], context["chapter"] = here[0] if here else (None, None)
+    places = {c.page: (p, c) for p in parts() for c in p.chapters}
+    places |= {p.page: (p, None) for p in parts()}
+    context["part"], context["chapter"] = places.get(pagename, (None, None))
     context["parts"], context["all_pages"] = parts(), env.found_docs
     context["headings"] = headings(env, pagename) if pagename in env.tocs else []
     context["beside"] = beside(env)

@@ -1,9 +1,9 @@
 """Pages and tables that are written from the plan, from data and recordings, never by hand.
 
-They are the README's table of chapters, the page of planned chapters, the quick reference, the
-names by room, the pages of symptoms and of folklore, the page that says how every notebook was
-executed, and the chapters in _toc.yml. The picture is not compared: the last digits of a drawing
-may differ between machines.
+They are the README's table of chapters, the pages of the parts and of planned chapters, the quick
+reference, the names by room, the pages of symptoms and of folklore, the page that says how every
+notebook was executed, and the chapters in _toc.yml. The picture is not compared: the last digits
+of a drawing may differ between machines.
 """
 
 import io
@@ -14,6 +14,7 @@ from pathlib import Path
 from book._tools.folklore import folklore_page
 from book._tools.layout import ROOT, notebook_sources, write_if_new
 from book._tools.names_by_room import names_page
+from book._tools.parts.pages import part_pages
 from book._tools.quick_reference import quick_reference_page
 from book._tools.symptoms import symptoms_page
 from dtlib.contents import Chapter, parts
@@ -24,19 +25,20 @@ TOC_MARKS = f"  # {BEGIN}\n", f"  # {END}"
 
 
 def planned_page(root: Path = ROOT) -> str:
-    """One line for every chapter that is not written yet, with the label that refers to it."""
+    """One line for every chapter that is not written yet."""
     lines = [
         "# Planned chapters",
         "",
-        "These chapters are planned and not written. A reference to one of them leads to its line "
-        "here; the line goes when the chapter comes, and the reference then leads to the chapter.",
+        "These chapters are planned and not written. A reference to one of them leads to its place "
+        "on the page of its part; when the chapter comes, it leads to the chapter.",
     ]
     for part in parts():
         waiting = [chapter for chapter in part.chapters if not chapter.is_written(root)]
         if waiting:
-            lines += ["", f"## Part {part.number}: {part.title}", "", part.promise]
+            lines += ["", f"## [Part {part.number}: {part.title}](/{part.page}.md)", ""]
+            lines += [part.promise]
         for chapter in waiting:
-            lines += ["", f"({chapter.label})=", f"**{chapter.number} · {chapter.title}.** "]
+            lines += ["", f"**{chapter.number} · [{chapter.title}](#{chapter.label}).** "]
             lines[-1] += chapter.promise
     return "\n".join(lines) + "\n"
 
@@ -57,13 +59,12 @@ def _readme_entry(chapter: Chapter, root: Path) -> str:
 
 
 def toc_chapters(root: Path = ROOT) -> str:
-    """The parts of _toc.yml that have chapters, in YAML."""
+    """The parts of _toc.yml in YAML: each with its own page first, then its written chapters."""
     lines = []
     for part in parts():
         written = [chapter for chapter in part.chapters if chapter.is_written(root)]
-        if written:
-            lines += [f"  - caption: {part.caption}", "    numbered: true", "    chapters:"]
-        lines += [f"      - file: {chapter.page}" for chapter in written]
+        lines += [f"  - caption: {part.caption}", "    numbered: true", "    chapters:"]
+        lines += [f"      - file: {one.page}" for one in (part, *written)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -115,6 +116,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     """Every generated file with the text that it must have."""
     readme, toc = root / "README.md", root / "_toc.yml"
     return {
+        **part_pages(root),
         root / "book/planned.md": planned_page(root),
         root / "book/quick-reference.md": quick_reference_page(root),
         root / "book/names.md": names_page(root),

@@ -17,7 +17,12 @@ from book._tools.layout import ROOT, line_of, write_if_new
 from book._tools.number_words import spelled_out
 from dtlib.formulas.units import format_quantity, parse_quantity
 
-DATA_FILES = [ROOT / "README.md", ROOT / "book/symptoms.toml", *ROOT.glob("book/folklore/*.toml")]
+DATA_FILES = [
+    ROOT / "README.md",
+    ROOT / "dtlib/contents.toml",
+    ROOT / "book/symptoms.toml",
+    *ROOT.glob("book/folklore/*.toml"),
+]
 DATA = re.compile(r'<data value="(?P<value>[^"]*)">(?P<text>[^<]*)</data>')
 ANY_DATA = re.compile(r"<data\b")
 CODE = re.compile(

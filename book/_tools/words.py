@@ -63,7 +63,7 @@ PASSED_OVER = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 OPTIONS = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
-REPEATED = ("planned.md", "quick-reference.md", "names.md")  # promises and docstrings
+REPEATED = ("planned.md", "part-", "quick-reference.md", "names.md")  # promises and docstrings
 SHORTEST_TEXT = 12  # characters: what is shorter is a name or a label
 
 
@@ -214,5 +214,5 @@ def common_words(root: Path) -> list[str]:
 
 def sources(root: Path = ROOT) -> list[Path]:
     """Every page of the site and every lab, but for those that repeat sentences of the library."""
-    read = [page for page in pages(root) if page.name not in REPEATED]
+    read = [page for page in pages(root) if not page.name.startswith(REPEATED)]
     return read + lab_sources(root)

@@ -11,6 +11,8 @@ import yaml
 from book._tools.generated import planned_page, readme_table, toc_chapters
 from book._tools.layout import ROOT, pages
 from book._tools.names_by_room import ROOMS, names_page
+from book._tools.parts import doors
+from book._tools.parts.pages import part_pages
 from book._tools.quick_reference import quick_reference_page
 from dtlib.__main__ import book_map, main, volume
 from dtlib.contents import chapter, chapters, parts
@@ -40,6 +42,7 @@ def test_a_chapter_needs_only_earlier_ones():
 
 
 def test_every_chapter_has_its_one_line():
+    assert all(part.question.endswith("?") for part in parts())
     for entry in (*parts(), *chapters()):
         assert entry.promise.endswith((".", "?")) and len(entry.promise) <= 125, entry.title
     assert len({chapter.slug for chapter in chapters()}) == 40
@@ -53,7 +56,7 @@ def test_every_file_of_a_chapter_is_one_of_the_plan():
 
 def test_what_a_written_chapter_announces_is_there():
     for written in (entry for entry in chapters() if entry.is_written()):
-        assert written.minutes and written.hardware, written.number
+        assert written.minutes and written.hardware and written.because, written.number
         for module in written.modules:
             assert (ROOT / "dtlib" / module).exists(), module
         for place in written.tests:
@@ -76,10 +79,14 @@ def test_the_table_of_contents_lists_every_page_once():
     assert {p.relative_to(ROOT).with_suffix("").as_posix() for p in pages()} <= set(listed)
 
 
-def test_every_chapter_is_written_or_has_a_planned_line(tmp_path):
-    page = planned_page(tmp_path)
-    assert re.findall(r"^\((ch-\w+)\)=$", page, re.MULTILINE) == [c.label for c in chapters()]
-    assert toc_chapters(tmp_path) == ""
+def test_every_chapter_is_written_or_planned_on_the_page_of_its_part(tmp_path):
+    labels = re.compile(r"^\((ch-\w+)\)=$", re.MULTILINE)
+    pages = part_pages(tmp_path).values()
+    found = [label for page in pages for label in labels.findall(page)]
+    assert found == [c.label for c in chapters()]
+    assert all(f"(#{label})" in planned_page(tmp_path) for label in found)
+    listed = re.findall(r"- file: (.+)", toc_chapters(tmp_path))
+    assert listed == [part.page for part in parts()]
 
 
 def test_a_chapter_that_comes_leaves_the_planned_page(tmp_path):
@@ -87,7 +94,9 @@ def test_a_chapter_that_comes_leaves_the_planned_page(tmp_path):
     file = tmp_path / f"{ring.page}.md"
     file.parent.mkdir(parents=True)
     file.touch()
-    assert "(ch-12)=" not in planned_page(tmp_path) and "(ch-13)=" in planned_page(tmp_path)
+    page = part_pages(tmp_path)[tmp_path / "book/part-3-collectives.md"]
+    assert "(ch-12)=" not in page and "(ch-13)=" in page and f"(/{ring.page}.md)" in page
+    assert "(#ch-12)" not in planned_page(tmp_path) and "(#ch-13)" in planned_page(tmp_path)
     assert f"- file: {ring.page}" in toc_chapters(tmp_path)
     assert f"({ring.page}.md)" in readme_table(tmp_path)
     assert "✓  12  Ring and tree algorithms" in book_map(tmp_path)
@@ -155,3 +164,41 @@ def test_the_lesson_is_short_enough_to_read():
     assert lesson + rest == sum(
         len(file.read_text().splitlines()) for file in (ROOT / "dtlib").rglob("*.py")
     )
+
+
+def test_every_chapter_ends_with_its_door():
+    assert doors.problems() == []
+
+
+DOOR = """:::{admonition} What you can now do
+:class: door
+
+- add what many machines hold;
+- say what no schedule can beat.
+
+**What remains.** Every port was alike. {ref}`ch-13a` has ports that are not.
+:::
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("## Exercises\n", "has 0 doors"),
+        (f"{DOOR}\n## In the wild\n\n## Exercises\n", "elsewhere"),
+        (f"{DOOR}\n## Exercises\n".replace("- say", "- a\n- b\n- say"), "says 4 things"),
+        (f"{DOOR}\n## Exercises\n".replace("ch-13a", "ch-12"), "'What remains.'"),
+        (f"{DOOR}\n## Exercises\n".replace("**What remains.**", ""), "'What remains.'"),
+    ],
+)
+def test_sabotage_a_door_that_leads_nowhere_is_noticed(page, said):
+    assert doors.fault(f"{DOOR}\n## Exercises\n", "12") == ""
+    assert said in doors.fault(page, "12")
+
+
+def test_a_part_says_what_its_reader_can_do_afterwards(tmp_path):
+    ring = tmp_path / f"{chapter('12').page}.md"
+    ring.parent.mkdir(parents=True)
+    ring.write_text(f"{DOOR}\n## Exercises\n\n:label: ex-one\n")
+    page = part_pages(tmp_path)[tmp_path / "book/part-3-collectives.md"]
+    assert "- add what many machines hold; ({ref}`ch-12`)" in page and "1 exercise" in page

@@ -14,6 +14,7 @@ from site_server import served_site
 
 from book._tools.layout import ROOT
 from book._tools.notebooks import convert
+from book.motifs import motifs
 
 DOWNLOAD = 'href="../../_sources/chapters/3-toy/12-ring.ipynb"'
 ADDRESS = "https://github.com/example/a-book"
@@ -161,6 +162,12 @@ REFERENCES = """# References
 ```{bibliography}
 ```
 """
+PART = """# Collectives
+
+::::{container} a-chapter motif-11
+[11](/chapters/3-collectives/11-collectives-and-their-adjoints.md)
+::::
+"""
 TOC = {
     "format": "jb-book",
     "root": "book/intro",
@@ -169,6 +176,7 @@ TOC = {
             "caption": "3",
             "numbered": True,
             "chapters": [
+                {"file": "book/part-3-collectives"},
                 {"file": "chapters/3-toy/12-ring"},
                 {"file": "chapters/3-toy/13a-shape"},
                 {"file": "chapters/3-collectives/11-collectives-and-their-adjoints"},
@@ -190,6 +198,7 @@ def build(root: Path, address: str) -> dict[str, str]:
         "book/references.bib": BOOKS,
         "book/references.md": REFERENCES,
         "book/planned.md": PLANNED,
+        "book/part-3-collectives.md": PART,
         "chapters/3-toy/12-ring.md": RING,
         "chapters/3-toy/13a-shape.md": TOPOLOGY,
         "chapters/3-collectives/11-collectives-and-their-adjoints.md": FACES,
@@ -469,3 +478,21 @@ def test_a_number_says_in_the_margin_where_it_comes_from(tab, width, beside):
 def test_the_install_cell_is_not_shown_on_the_page(public):
     assert "pip install" not in public["12-ring"]
     assert "12. The ring" in text(public["12-ring"])
+
+
+def test_a_chapter_opens_with_its_motif_as_does_its_entry_on_the_page_of_its_part(pages):
+    motif = motifs()["11"].svg("")
+    opener = pages["11-collectives-and-their-adjoints"].partition('class="promise"')[2]
+    assert opener.partition("</p>")[2].lstrip().startswith(motif)
+    part = pages["part-3-collectives"]
+    assert part.count(motif) == 1 and '<p class="read-mark" data-read="11"></p>' in part
+    assert '<svg class="motif"' not in pages["12-ring"]
+
+
+def test_the_page_of_a_part_stands_among_its_chapters_without_a_number(pages):
+    part, ring = pages["part-3-collectives"], pages["12-ring"]
+    title = re.search(r"<h1>(.*?)<a", part)[1]
+    assert title == "Collectives" and "How few bytes" in part
+    assert part.count('aria-current="page">Collectives</a>') == 1
+    assert 'rel="prev" href="../../book/part-3-collectives.html"' in ring
+    assert "book/part-3-collectives.html" not in ring.partition('class="colophon"')[2]

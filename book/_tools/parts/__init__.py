@@ -1,0 +1,1 @@
+"""The eight parts: their pages, and the doors at the ends of their chapters."""
