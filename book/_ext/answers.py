@@ -1,23 +1,64 @@
-"""The exercises of a page, as its script needs to know them in order to judge an answer."""
+"""The exercises of a page, as its script needs to know them in order to judge an answer.
 
+The three questions at the end of a chapter are put there from their declarations; the script gives
+them the same boxes.
+"""
+
+import html
 import json
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from dtlib.contents import chapters
 from dtlib.exercises.declarations.on_page import asked_on_page
 from dtlib.exercises.manifest import exercises_of
+from dtlib.exercises.questions.question import questions_of
 
 
 def data_of(number: str) -> dict[str, dict]:
-    """What a page needs of each declared exercise of a chapter, by its lasting name."""
-    return {
-        exercise.slug: {"label": exercise.label} | asked_on_page(exercise.declaration)
+    """What a page needs of each exercise and question of a chapter, by its lasting name."""
+    exercises = {
+        exercise.slug: {"label": f"exercise {exercise.label}"} | asked_on_page(exercise.declaration)
         for exercise in exercises_of(number)
     }
+    questions = {
+        one.slug: {"label": f"question {place}"} | asked_on_page(one)
+        for place, one in enumerate(questions_of(number), start=1)
+    }
+    return exercises | questions
+
+
+class AskQuestions(SphinxPostTransform):
+    """The three questions stand below what the reader can now do, or else before the exercises."""
+
+    default_priority = 215
+    formats = ("html",)
+
+    def run(self, **kwargs) -> None:
+        page = self.env.docname
+        number = next((c.number for c in chapters() if c.page == page), "")
+        asked = questions_of(number)
+        before = self.document.next_node(self._is_exercises)
+        if asked and before is not None:
+            box = nodes.raw("", questions_box(asked), format="html")
+            before.parent.insert(before.parent.index(before), box)
+
+    def _is_exercises(self, node: nodes.Node) -> bool:
+        return isinstance(node, nodes.section) and "exercises" in node["ids"]
+
+
+def questions_box(asked: tuple) -> str:
+    """The questions as a list; each has a place for its answer."""
+    items = "".join(
+        f'<li id="{one.slug}"><p>{html.escape(one.about.title)}</p></li>' for one in asked
+    )
+    title = '<p class="admonition-title">Three questions, to see that you can</p>'
+    return f'<aside class="admonition questions">{title}<ol>{items}</ol></aside>'
 
 
 def hand_over(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
@@ -31,5 +72,6 @@ def hand_over(app: Sphinx, pagename: str, templatename: str, context: dict, doct
 
 
 def setup(app: Sphinx) -> dict:
+    app.add_post_transform(AskQuestions)
     app.connect("html-page-context", hand_over)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

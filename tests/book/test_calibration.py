@@ -23,9 +23,10 @@ COURSE = [
             for bet in BETS
         ],
         "exercises": ["ex-one", "ex-two"],
+        "questions": ["ask-one"],
     },
     {"number": "10", "part": "2 · Toys", "title": "Another", "address": "ten.html", "bets": [],
-     "exercises": []},
+     "exercises": [], "questions": []},
 ]  # fmt: skip
 MADE = {
     "dtlib-bet:9.1": {"value": 400, "unit": "ms", "sure": 2},
@@ -33,6 +34,7 @@ MADE = {
     "dtlib-read": ["9"],
     "dtlib-answer:ex-one": {"texts": ["1"], "passed": True},
     "dtlib-answer:ex-two": {"texts": ["2"], "passed": False},
+    "dtlib-answer:ask-one": {"texts": ["3"], "passed": True},
 }
 
 
@@ -104,7 +106,7 @@ def test_what_was_bet_read_and_answered_is_counted(opened):
     assert "skipped; it is 27 %" in said(tab, "bets")
     words = said(tab, "progress")
     assert words.startswith("1 of 2 chapters read to the end, 1 exercise answered")
-    assert "Next: 10 · Another." in words and "2 of 2 1 of 2" in words
+    assert "Next: 10 · Another." in words and "2 of 2 1 of 1 1 of 2" in words
     assert tab.locator("svg .bet.is-broken").count() == 1
     assert tab.locator("svg").get_attribute("aria-label").endswith("9.1: 10 times")
 
@@ -128,10 +130,10 @@ def test_one_file_holds_it_all_and_brings_it_back(opened, tmp_path):
     erase = tab.get_by_role("button", name="Erase everything")
     erase.click()
     assert "made 1 of 2" in said(tab, "near")  # asked, not yet erased
-    tab.get_by_role("button", name="Really erase 5 entries").click()
+    tab.get_by_role("button", name="Really erase 6 entries").click()
     assert "not made any" in said(tab, "near") and tab.evaluate("localStorage.length") == 0
     tab.get_by_label("Open a file").set_input_files(file)
-    tab.get_by_text("Added 5 entries of saved.json.").wait_for()
+    tab.get_by_text("Added 6 entries of saved.json.").wait_for()
     assert "made 1 of 2" in said(tab, "near")
 
 

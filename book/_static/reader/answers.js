@@ -70,7 +70,7 @@
       if (!place) continue;
       const inside = exercise.kind === "code" ? [] : judged(exercise, slug);
       if (exercise.kind !== "numbers") inside.push(inNotebook(notebook));
-      const label = `Your answer to exercise ${exercise.label}`;
+      const label = `Your answer to ${exercise.label}`;
       place.append(h("div", { class: "dt-answer-box", role: "group", "aria-label": label }, ...inside));
     }
   }

@@ -181,6 +181,7 @@
 
   // Progress
 
+  const solved = (slugs) => meter(slugs.filter(passed).length, slugs.length);
   const passed = (slug) => Boolean(dtKept.read(`dtlib-answer:${slug}`)?.passed);
 
   function progress(place, course) {
@@ -188,7 +189,6 @@
     const bets = betsOf(course);
     const row = (chapter) => {
       const own = bets.filter((bet) => bet.chapter === chapter);
-      const [done, all] = [chapter.exercises.filter(passed).length, chapter.exercises.length];
       const settled = own.filter((bet) => bet.own || bet.skipped).length;
       return h(
         "tr",
@@ -196,7 +196,8 @@
         h("th", { scope: "row" }, h("a", { href: chapter.address }, `${chapter.number} · ${chapter.title}`)),
         h("td", {}, read.has(chapter.number) ? "✓ read" : "–"),
         h("td", {}, meter(settled, own.length)),
-        h("td", {}, meter(done, all)),
+        h("td", {}, solved(chapter.questions)),
+        h("td", {}, solved(chapter.exercises)),
       );
     };
     const answered = course.flatMap(({ exercises }) => exercises).filter(passed).length;
@@ -207,7 +208,7 @@
       : ["Nothing is left but the exercises."];
     place.replaceChildren(
       h("p", {}, `${chapters} of ${count(course.length, "chapter")} read to the end, ${count(answered, "exercise")} answered on their pages. `, ...way),
-      h("div", { class: "table-box" }, h("table", { class: "your-table" }, head("chapter", "read", "bets", "exercises"), h("tbody", {}, course.map(row)))),
+      h("div", { class: "table-box" }, h("table", { class: "your-table" }, head("chapter", "read", "bets", "questions", "exercises"), h("tbody", {}, course.map(row)))),
     );
   }
 

@@ -1,0 +1,37 @@
+"""What a quick question is, and where those of a chapter are."""
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+from dtlib.contents import padded
+from dtlib.exercises.declarations.declaration import About
+from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
+
+
+def question(slug: str, text: str, asked: Asked | Chosen, verified: str) -> Numbers:
+    """A declaration that asks for one thing: its title is the question.
+
+    Arguments: `slug`, its lasting name; `text`, the whole question, in plain words; `asked`, the
+    number or the choice, its value from the library's formulas; `verified`, what a right answer is
+    told.
+
+    >>> two = question("ask-two", "How many are two?", Asked("number", 2, slips={3: "less"}), "two")
+    >>> two.about.title, two(2)
+    ('How many are two?', 'two')
+    """
+    return Numbers(slug, About(text, "compute", 1, 1, "answer on the spot"), [asked], verified)
+
+
+@cache
+def questions_of(number: str) -> tuple[Numbers, ...]:
+    """The questions of a chapter in their order; none where it has none yet.
+
+    >>> len(questions_of("12")), questions_of("37")
+    (3, ())
+    """
+    name = f"dtlib.exercises.questions.ch{padded(number)}"
+    if not find_spec(name):
+        return ()
+    declared = vars(import_module(name)).values()
+    return tuple(thing for thing in declared if isinstance(thing, Numbers))
