@@ -54,9 +54,8 @@ def page(course, theme="light") -> str:
     )
     sheet = read("colours.css", "tables.css", "reader/bets.css", "reader/calibration.css")
     data = f'<script type="application/json" id="dt-course">{json.dumps(course)}</script>'
-    scripts = "".join(
-        f"<script>{read(name)}</script>" for name in ("reader/kept.js", "reader/bets.js")
-    )
+    names = ("reader/kept.js", "reader/bets.js", "reader/calibration.js")
+    scripts = "".join(f"<script>{read(name)}</script>" for name in names)
     return f"""<!doctype html><html lang="en" data-theme="{theme}"><meta charset="utf-8">
 <title>Yours</title><meta name="viewport" content="width=device-width">
 <style>html {{ background: var(--dt-paper); color: var(--dt-ink) }} {sheet}</style>

@@ -1,4 +1,4 @@
-"""The three questions of a chapter: right answers pass, each slip is told its hint, on the page too."""
+"""The three questions of a chapter: right answers pass, slips are told their hints."""
 
 import re
 
