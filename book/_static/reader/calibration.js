@@ -194,7 +194,7 @@
         "tr",
         {},
         h("th", { scope: "row" }, h("a", { href: chapter.address }, `${chapter.number} · ${chapter.title}`)),
-        h("td", {}, read.has(chapter.number) ? "✓ read" : "–"),
+        h("td", {}, read.has(chapter.number) ? "✓" : "–"),
         h("td", {}, meter(settled, own.length)),
         h("td", {}, solved(chapter.questions)),
         h("td", {}, solved(chapter.exercises)),
