@@ -201,4 +201,4 @@ def test_a_part_says_what_its_reader_can_do_afterwards(tmp_path):
     ring.parent.mkdir(parents=True)
     ring.write_text(f"{DOOR}\n## Exercises\n\n:label: ex-one\n")
     page = part_pages(tmp_path)[tmp_path / "book/part-3-collectives.md"]
-    assert "- add what many machines hold; ({ref}`ch-12`)" in page and "1 exercise" in page
+    assert "- add what many machines hold ({ref}`ch-12`)" in page and "1 exercise" in page

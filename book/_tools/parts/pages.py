@@ -71,4 +71,4 @@ def _able(chapter: Chapter, root: Path) -> list[str]:
     if not chapter.is_written(root):
         return []
     text = (root / f"{chapter.page}.md").read_text(encoding="utf-8")
-    return [f"- {what} ({{ref}}`{chapter.label}`)" for what in able(text)[:1]]
+    return [f"- {what.rstrip(';.')} ({{ref}}`{chapter.label}`)" for what in able(text)[:1]]
