@@ -91,6 +91,13 @@
     document.addEventListener("click", (event) => closeMap(event.target));
   }
 
+  // The search comes when somebody is about to search.
+  function offerSearch() {
+    const form = document.querySelector(".find");
+    const come = () => import(new URL(form.dataset.script, document.baseURI)).catch(console.error);
+    form.addEventListener("focusin", come, { once: true });
+  }
+
   function offerCopies() {
     if (!navigator.clipboard) return;
     for (const code of all(".cell_input .highlight, article > section .highlight-python > .highlight")) {
@@ -122,6 +129,7 @@
     markRead();
     followReader();
     hearKeys();
+    offerSearch();
     offerCopies();
     addEventListener("hashchange", unfold);
     unfold();

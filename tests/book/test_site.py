@@ -463,7 +463,7 @@ def test_search_is_a_key_away(tab):
     page.keyboard.press("/")
     page.keyboard.type("ring")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#search-results li .context", timeout=60_000)
+    page.wait_for_selector("#search-results .hit", timeout=60_000)
 
 
 @pytest.mark.parametrize("width, beside", [(1440, True), (390, False)])

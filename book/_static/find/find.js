@@ -1,0 +1,175 @@
+// The search of the book: answers below the field while the reader types, and a whole page of them.
+// It is asked for when a field gets the focus, and so is Pagefind's index, piece by piece.
+import { excerpt, ranked, wordsOf, worthOf } from "./rank.js";
+
+const HOME = new URL("../../", import.meta.url);
+const FEW = 8;
+const MANY = 30;
+const LOOKED_AT = 12; // entries whose titles are weighed, besides those that are shown
+const CODE_BEGINS = "⁂";
+const GONE = "The search did not come. The map of the parts leads to every chapter.";
+const LOCAL = "The search needs a served site: python -m http.server in the site's folder.";
+
+let engine = null;
+
+function ready() {
+  engine ??= import(new URL("pagefind/pagefind.js", HOME)).then(async (pagefind) => {
+    await pagefind.init();
+    return pagefind;
+  });
+  return engine;
+}
+
+// What answers a question: at most so many entries, each with its text.
+async function answers(question, count) {
+  const words = wordsOf(question);
+  if (!words.length) return { words, found: [] };
+  const pagefind = await ready();
+  const lists = await Promise.all(words.map(async (word) => (await pagefind.search(word)).results));
+  const entries = new Map(lists.flat().map((entry) => [entry.id, entry]));
+  const best = ranked(lists).slice(0, count + LOOKED_AT);
+  const read = async ({ id, worth }) => {
+    const entry = await entries.get(id).data();
+    return { entry, worth: worthOf(worth, entry.meta, words) };
+  };
+  const weighed = (await Promise.all(best.map(read))).sort((a, b) => b.worth - a.worth);
+  return { words, found: weighed.slice(0, count).map(({ entry }) => entry) };
+}
+
+function element(name, className, ...content) {
+  const made = document.createElement(name);
+  made.className = className;
+  made.append(...content);
+  return made;
+}
+
+// The text of an entry without its title and that of its page, with which it begins, and its code.
+function textOf({ content, meta }) {
+  const text = content.split(CODE_BEGINS)[0];
+  const from = meta.page ? text.indexOf(meta.page, meta.title.length) + meta.page.length : meta.title.length;
+  return text.slice(from).replace(/^[.\s]+/, "");
+}
+
+function hit(entry, words) {
+  const { title, page, address } = entry.meta;
+  const said = excerpt(textOf(entry), words).map(({ text, marked }) => (marked ? element("mark", "", text) : text));
+  const link = element("a", "hit", element("b", "", title), element("span", "", ...said));
+  if (page) link.insertBefore(element("small", "", page), link.lastChild);
+  link.href = new URL(address, HOME).href;
+  return link;
+}
+
+const sentence = (question, count) =>
+  count ? `${count === 1 ? "One place" : `${count} places`} for “${question}”` : `Nothing was found for “${question}”.`;
+
+// Only the latest question may answer.
+function asker(field, count, show) {
+  let latest = 0;
+  return async () => {
+    const mine = ++latest;
+    const question = field.value.trim();
+    try {
+      const { words, found } = await answers(question, count);
+      if (mine === latest) show(question, found.map((entry) => hit(entry, words)));
+    } catch (error) {
+      console.error(error);
+      if (mine === latest) show(question, null);
+    }
+  };
+}
+
+const trouble = () => (location.protocol === "file:" ? LOCAL : GONE);
+
+// The panel below the field of the bar.
+function panel(field) {
+  const list = element("div", "found");
+  list.id = "found";
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Places in the book");
+  const said = element("p", "found-said");
+  said.setAttribute("role", "status");
+  const box = element("div", "found-panel", list, said);
+  box.hidden = true;
+  field.form.append(box);
+  field.setAttribute("role", "combobox");
+  field.setAttribute("aria-controls", "found");
+  field.setAttribute("aria-autocomplete", "list");
+
+  let hits = [];
+  let active = -1;
+  const open = (shown) => {
+    box.hidden = !shown;
+    field.setAttribute("aria-expanded", String(shown));
+    if (!shown) choose(-1);
+  };
+  function choose(index) {
+    hits[active]?.removeAttribute("aria-selected");
+    active = index;
+    const chosen = hits[active];
+    chosen?.setAttribute("aria-selected", "true");
+    chosen?.scrollIntoView({ block: "nearest" });
+    if (chosen) field.setAttribute("aria-activedescendant", chosen.id);
+    else field.removeAttribute("aria-activedescendant");
+  }
+  const ask = asker(field, FEW, (question, links) => {
+    active = -1;
+    field.removeAttribute("aria-activedescendant");
+    hits = links ?? [];
+    hits.forEach((link, index) => {
+      link.id = `found-${index}`;
+      link.tabIndex = -1;
+      link.setAttribute("role", "option");
+    });
+    list.replaceChildren(...hits);
+    list.hidden = !hits.length;
+    said.textContent = links ? sentence(question, links.length) : trouble();
+    open(question !== "" && document.activeElement === field);
+  });
+
+  const step = { ArrowDown: 1, ArrowUp: -1 };
+  field.addEventListener("input", ask);
+  field.addEventListener("focus", () => field.value.trim() && ask());
+  field.addEventListener("keydown", (event) => {
+    if (event.key in step && hits.length) {
+      event.preventDefault();
+      if (box.hidden) open(true);
+      choose((active + step[event.key] + hits.length + (active < 0 && event.key === "ArrowUp" ? 1 : 0)) % hits.length);
+    } else if (event.key === "Enter" && hits[active]) {
+      event.preventDefault();
+      hits[active].click();
+    } else if (event.key === "Escape" && !box.hidden) {
+      event.preventDefault();
+      event.stopPropagation();
+      open(false);
+    }
+  });
+  list.addEventListener("click", () => open(false));
+  // A finger or a mouse on a hit must not close the panel before it is heard.
+  box.addEventListener("pointerdown", (event) => event.preventDefault());
+  field.addEventListener("blur", () => open(false));
+  if (field.value.trim()) ask();
+}
+
+// The page of what was found: its address holds the question.
+function whole(field) {
+  const list = document.getElementById("search-results");
+  const said = document.getElementById("search-said");
+  const ask = asker(field, MANY, (question, links) => {
+    list.replaceChildren(...(links ?? []).map((link) => element("li", "", link)));
+    said.textContent = !links ? trouble() : question ? sentence(question, links.length) : "";
+    history.replaceState(null, "", question ? `?q=${encodeURIComponent(question)}` : location.pathname);
+  });
+  field.value = new URLSearchParams(location.search).get("q") ?? "";
+  field.addEventListener("input", ask);
+  field.form.addEventListener("submit", (event) => event.preventDefault());
+  ask();
+}
+
+const sheet = document.createElement("link");
+sheet.rel = "stylesheet";
+sheet.href = new URL(`find.css${new URL(import.meta.url).search}`, import.meta.url).href;
+document.head.append(sheet);
+ready().catch(() => {}); // who asks is told
+
+for (const field of document.querySelectorAll(".find input")) panel(field);
+for (const field of document.querySelectorAll(".ask input")) whole(field);
