@@ -80,73 +80,83 @@ function asker(field, count, show) {
 
 const trouble = () => (location.protocol === "file:" ? LOCAL : GONE);
 
-// The panel below the field of the bar.
-function panel(field) {
+// One of the hits below a field is chosen by the arrows.
+function chooser(field, list) {
+  let hits = [];
+  let active = -1;
+  const chosen = () => hits[active];
+  function choose(index) {
+    chosen()?.removeAttribute("aria-selected");
+    active = index;
+    chosen()?.setAttribute("aria-selected", "true");
+    chosen()?.scrollIntoView({ block: "nearest" });
+    if (chosen()) field.setAttribute("aria-activedescendant", chosen().id);
+    else field.removeAttribute("aria-activedescendant");
+  }
+  function put(links) {
+    choose(-1);
+    hits = links;
+    for (const [index, link] of hits.entries()) {
+      Object.assign(link, { id: `found-${index}`, tabIndex: -1 });
+      link.setAttribute("role", "option");
+    }
+    list.replaceChildren(...hits);
+    list.hidden = !hits.length;
+  }
+  function step(by) {
+    const from = active < 0 && by < 0 ? 0 : active;
+    if (hits.length) choose((from + by + hits.length) % hits.length);
+  }
+  return { put, step, chosen, leave: () => choose(-1) };
+}
+
+function panelBelow(field) {
   const list = element("div", "found");
+  const said = element("p", "found-said");
+  const box = element("div", "found-panel", list, said);
   list.id = "found";
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-label", "Places in the book");
-  const said = element("p", "found-said");
   said.setAttribute("role", "status");
-  const box = element("div", "found-panel", list, said);
   box.hidden = true;
   field.form.append(box);
-  field.setAttribute("role", "combobox");
-  field.setAttribute("aria-controls", "found");
-  field.setAttribute("aria-autocomplete", "list");
+  for (const [name, value] of [["role", "combobox"], ["aria-controls", "found"], ["aria-autocomplete", "list"]]) {
+    field.setAttribute(name, value);
+  }
+  return { list, said, box };
+}
 
-  let hits = [];
-  let active = -1;
+// The panel below the field of the bar.
+function panel(field) {
+  const { list, said, box } = panelBelow(field);
+  const hits = chooser(field, list);
   const open = (shown) => {
     box.hidden = !shown;
     field.setAttribute("aria-expanded", String(shown));
-    if (!shown) choose(-1);
+    if (!shown) hits.leave();
   };
-  function choose(index) {
-    hits[active]?.removeAttribute("aria-selected");
-    active = index;
-    const chosen = hits[active];
-    chosen?.setAttribute("aria-selected", "true");
-    chosen?.scrollIntoView({ block: "nearest" });
-    if (chosen) field.setAttribute("aria-activedescendant", chosen.id);
-    else field.removeAttribute("aria-activedescendant");
-  }
+  open(false);
   const ask = asker(field, FEW, (question, links) => {
-    active = -1;
-    field.removeAttribute("aria-activedescendant");
-    hits = links ?? [];
-    hits.forEach((link, index) => {
-      link.id = `found-${index}`;
-      link.tabIndex = -1;
-      link.setAttribute("role", "option");
-    });
-    list.replaceChildren(...hits);
-    list.hidden = !hits.length;
+    hits.put(links ?? []);
     said.textContent = links ? sentence(question, links.length) : trouble();
     open(question !== "" && document.activeElement === field);
   });
-
-  const step = { ArrowDown: 1, ArrowUp: -1 };
+  const keys = {
+    ArrowDown: () => (open(true), hits.step(1), true),
+    ArrowUp: () => (open(true), hits.step(-1), true),
+    Enter: () => (hits.chosen()?.click(), Boolean(hits.chosen())),
+    Escape: () => !box.hidden && (open(false), true),
+  };
+  field.addEventListener("keydown", (event) => {
+    if (!field.value.trim() || !keys[event.key]?.()) return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
   field.addEventListener("input", ask);
   field.addEventListener("focus", () => field.value.trim() && ask());
-  field.addEventListener("keydown", (event) => {
-    if (event.key in step && hits.length) {
-      event.preventDefault();
-      if (box.hidden) open(true);
-      choose((active + step[event.key] + hits.length + (active < 0 && event.key === "ArrowUp" ? 1 : 0)) % hits.length);
-    } else if (event.key === "Enter" && hits[active]) {
-      event.preventDefault();
-      hits[active].click();
-    } else if (event.key === "Escape" && !box.hidden) {
-      event.preventDefault();
-      event.stopPropagation();
-      open(false);
-    }
-  });
-  list.addEventListener("click", () => open(false));
+  field.addEventListener("blur", () => open(false));
   // A finger or a mouse on a hit must not close the panel before it is heard.
   box.addEventListener("pointerdown", (event) => event.preventDefault());
-  field.addEventListener("blur", () => open(false));
   if (field.value.trim()) ask();
 }
 
