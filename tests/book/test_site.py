@@ -18,6 +18,7 @@ from book.motifs import motifs
 
 DOWNLOAD = 'href="../../_sources/chapters/3-toy/12-ring.ipynb"'
 ADDRESS = "https://github.com/example/a-book"
+HOME = "https://example.org/a-book/"
 
 INTRO = """# Toy
 
@@ -136,6 +137,9 @@ It holds.
 
 - So does this: `tests/test_this.py`
 """
+MOVES = """[moves]
+"old/ring.html" = "chapters/3-toy/12-ring.html#first-section"
+"""
 BOOKS = """@article{ring, author = {Ada B. Ring}, title = {On rings}, journal = {J}, year = {2009}}
 """
 FIGURE = '<figure class="dt-figure"><svg></svg></figure>'
@@ -191,8 +195,11 @@ def build(root: Path, address: str) -> dict[str, str]:
     """The pages of the toy book, built with the book's own configuration, by name."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text())
     config["repository"]["url"] = address
+    config["html"]["baseurl"] = HOME if address else ""
     texts = {
         "_config.yml": yaml.safe_dump(config),
+        "CHANGELOG.md": "# Changes\n\n## 0.2, 2026-12-24\n\n- Rings & trees.\n\n## 0.1\n\n- All.\n",
+        "book/moves.toml": MOVES,
         "_toc.yml": yaml.safe_dump(TOC),
         "book/intro.md": INTRO,
         "book/references.bib": BOOKS,
@@ -496,3 +503,30 @@ def test_the_page_of_a_part_stands_among_its_chapters_without_a_number(pages):
     assert part.count('aria-current="page">Collectives</a>') == 1
     assert 'rel="prev" href="../../book/part-3-collectives.html"' in ring
     assert "book/part-3-collectives.html" not in ring.partition('class="colophon"')[2]
+
+
+def test_a_page_says_what_it_is_about(pages, public):
+    described = re.compile(r'<meta name="description" content="([^"]{20,160})">')
+    assert "Eight operations" in described.search(pages[FACED])[1]
+    for page in (pages["12-ring"], public[FACED]):
+        assert described.search(page) and 'property="og:title"' in page
+    assert "canonical" not in pages[FACED] and "og:image" not in pages[FACED]
+
+
+def test_with_an_address_a_page_has_a_canonical_one_a_card_and_a_feed(public):
+    page = public["12-ring"]
+    assert f'<link rel="canonical" href="{HOME}chapters/3-toy/12-ring.html">' in page
+    assert f'property="og:image" content="{HOME}_static/cards/book.png"' in page
+    assert f'property="og:image" content="{HOME}_static/cards/11.png"' in public[FACED]
+    assert f'type="application/atom+xml" href="{HOME}changes.xml"' in page
+
+
+def test_a_lost_reader_finds_the_book_from_any_depth(folder, pages):
+    page = (folder / "_build/html/404.html").read_text()
+    assert '<base href="/">' in page and "Nothing is here" in page
+    assert "<base" not in pages["12-ring"]
+
+
+def test_an_old_address_leads_on(folder, pages):
+    page = (folder / "_build/html/old/ring.html").read_text()
+    assert 'url=../chapters/3-toy/12-ring.html#first-section"' in page
