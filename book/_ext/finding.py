@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
-from book._press.search import write_index
+from book._press.search import NO_PAGEFIND, write_index
 
 FIND = Path(__file__).resolve().parents[1] / "_static/find"
 SCRIPT = "_static/find/find.js"
@@ -43,8 +43,9 @@ def index(app: Sphinx, error: Exception | None) -> None:
     site = Path(app.outdir)
     for name in OF_SPHINX:
         (site / "_static" / name).unlink(missing_ok=True)
-    if said := write_index(site):
-        logging.getLogger(__name__).info(said)
+    said = write_index(site)
+    if said not in ("", NO_PAGEFIND):  # which who builds the site is told at its end
+        logging.getLogger(__name__).warning(said)
 
 
 def setup(app: Sphinx) -> dict:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from book._press import search
 from book._tools.layout import ROOT
 
 JUPYTER_BOOK = str(Path(sys.executable).with_name("jupyter-book"))
@@ -33,5 +34,7 @@ def build_on(folder: str) -> int:
     built = ROOT / folder / "_build/html"
     pages = sum("_static" not in file.parts for file in built.rglob("*.html"))
     seconds = time.perf_counter() - start
+    if not (built / search.FOLDER).is_dir():
+        print(search.NO_PAGEFIND)
     print(f"site: {pages} pages in {seconds:.1f} s, {built.relative_to(ROOT)}/index.html")
     return 0

@@ -16,7 +16,7 @@ PAGES = sorted(
     for room in ("book", "chapters", "labs")
     for page in (SITE / room).rglob("*.html")
 )
-GENERATED = ["index.html", "search.html"]
+GENERATED = ["index.html", "search.html", "404.html"]
 
 
 @pytest.fixture(scope="session")

@@ -59,8 +59,11 @@ function hit(entry, words) {
   return link;
 }
 
-const sentence = (question, count) =>
-  count ? `${count === 1 ? "One place" : `${count} places`} for “${question}”` : `Nothing was found for “${question}”.`;
+function sentence(question, count, most) {
+  if (!count) return `Nothing was found for “${question}”.`;
+  const places = count === 1 ? "One place" : `${count === most ? "The first " : ""}${count} places`;
+  return `${places} for “${question}”`;
+}
 
 // Only the latest question may answer.
 function asker(field, count, show) {
@@ -138,7 +141,7 @@ function panel(field) {
   open(false);
   const ask = asker(field, FEW, (question, links) => {
     hits.put(links ?? []);
-    said.textContent = links ? sentence(question, links.length) : trouble();
+    said.textContent = links ? sentence(question, links.length, FEW) : trouble();
     open(question !== "" && document.activeElement === field);
   });
   const keys = {
@@ -166,7 +169,7 @@ function whole(field) {
   const said = document.getElementById("search-said");
   const ask = asker(field, MANY, (question, links) => {
     list.replaceChildren(...(links ?? []).map((link) => element("li", "", link)));
-    said.textContent = !links ? trouble() : question ? sentence(question, links.length) : "";
+    said.textContent = !links ? trouble() : question ? sentence(question, links.length, MANY) : "";
     history.replaceState(null, "", question ? `?q=${encodeURIComponent(question)}` : location.pathname);
   });
   field.value = new URLSearchParams(location.search).get("q") ?? "";

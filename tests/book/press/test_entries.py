@@ -2,6 +2,7 @@
 
 import pytest
 
+from book._press import search
 from book._press.entries import entries_of
 from book._press.search import CODE_BEGINS, document_of
 
@@ -58,3 +59,18 @@ def test_a_chapter_is_found_by_its_name_and_by_greek_letters_in_words():
     page = PAGE.replace("12. Rings", "4. The α–β model")
     document = document_of(entries_of("c/04.html", page)[0], "")
     assert "Chapter 4<" in document and "alpha beta<" in document
+
+
+def test_a_machine_without_pagefind_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "program", lambda: None)
+    assert search.write_index(tmp_path) == search.NO_PAGEFIND
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_is_written_without_what_is_not_ours(tmp_path):
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/12.html").write_text(f"<html>{PAGE}</html>", encoding="utf-8")
+    assert search.write_index(tmp_path) == ""
+    names = {file.name for file in (tmp_path / search.FOLDER).iterdir()}
+    assert "pagefind.js" in names and not any("ui" in name for name in names)
+    assert len(list((tmp_path / search.FOLDER / "fragment").iterdir())) == 5
