@@ -4,6 +4,7 @@ What needs an absolute address (canonical, cards, feed, list of pages) is there 
 one: `html: baseurl` in _config.yml.
 """
 
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from book._press import addresses
 from dtlib.contents import chapters
 
 LOST = "404"
+TAG = re.compile(r"<[^>]*>")  # numbers in prose are HTML
 
 
 def home_of(app: Sphinx) -> str:
@@ -33,7 +35,8 @@ def said_of(page: str, doctree: nodes.document | None) -> str:
     if promise or doctree is None:
         return addresses.description(promise)
     plain = (p for p in doctree.findall(nodes.paragraph) if isinstance(p.parent, nodes.section))
-    return addresses.description(next((p.astext() for p in plain), ""))
+    first = next((p.astext() for p in plain), "")
+    return addresses.description(TAG.sub("", first))
 
 
 def head(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
