@@ -1,8 +1,6 @@
 """Every property is tried on the same examples in every run: a failure can be repeated.
 
-`--examples N` tries more of them, `--hypothesis-seed N` others. With several workers
-(`--dist loadgroup`), the tests of a file stay on one, which shares what they set up, unless a
-test names its own group.
+`--examples N` tries more of them, `--hypothesis-seed N` others.
 """
 
 import pytest
@@ -49,10 +47,3 @@ def examples(pytestconfig):
         return drawn
 
     return draw
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))

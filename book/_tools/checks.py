@@ -13,10 +13,11 @@ from book._tools.browser import ADVICE, MISSING, find_chromium
 from book._tools.layout import ROOT
 
 PYTEST = ["pytest", "-p", "no:cacheprovider"]
+BY_FILE = ["-n", "2", "--dist", "loadfile"]  # what a file sets up is set up once
 SLOWEST = ["--durations=25", "--durations-min=1"]
 STEPS: dict[str, list[Sequence[str]]] = {
     "style": [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
-    "library": [[*PYTEST, "-m", "not site", "-n", "2", "--dist", "loadgroup", *SLOWEST]],
+    "library": [[*PYTEST, "-m", "not site", *BY_FILE, *SLOWEST]],
     "sources": [["book", "check"]],
     "notebooks": [["book", "verify"]],
     "site": [["book", "site"]],
