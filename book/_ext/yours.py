@@ -85,7 +85,7 @@ def _label(name: str) -> str:
 
 def write_machines(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
-        file = Path(app.outdir, "_static/machines.json")
+        file = Path(app.outdir, "_static/reader/machines.json")
         file.write_text(json.dumps(machines(), separators=(",", ":")), encoding="utf-8")
 
 

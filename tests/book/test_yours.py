@@ -19,7 +19,7 @@ from book._tools.yours import traced
 from dtlib.formulas.units import parse_quantity
 from dtlib.machines.hardware import Node, catalog
 
-SCRIPT = (ROOT / "book/_static/roles.js").read_text("utf-8").replace("export ", "")
+SCRIPT = (ROOT / "book/_static/reader/roles.js").read_text("utf-8").replace("export ", "")
 NUMBERS = [
     (page.stem, number)
     for page in pages()
