@@ -4,7 +4,9 @@ A chapter's file has an entry for each claim: `claim`, `answer` (with its number
 heading or an exercise of the chapter) and `kind`. `folklore` was said where a reader can look:
 `source` is its key in references.bib and `where` the place in it. A `question` is tempting to
 think, and has neither. `box` is the title of the box in the chapter, where it is not the claim.
-`book._tools.generated` writes the page of all.
+`refutes` says which of the answer's numbers, counted from 1, is right where the claim is wrong: it
+stands large on the card, and beside the box in its chapter. `book._tools.generated` writes the page
+of all.
 """
 
 import re
@@ -17,11 +19,11 @@ from book._tools.entries import anchor_link, fields_problem, repeated
 from book._tools.layout import ROOT
 from book._tools.prose_numbers import numbers
 from book._tools.sections import Place, PlaceError
-from dtlib.contents import Chapter, chapters
+from dtlib.contents import Chapter, chapters, parts
 
 KINDS = ("folklore", "question")
 NEEDED = ("claim", "answer", "section", "kind")
-KNOWN = (*NEEDED, "source", "where", "box")
+KNOWN = (*NEEDED, "source", "where", "box", "refutes")
 BOX = re.compile(
     r"^(?P<fence>:{3,})\{admonition\} (?P<title>[^\n]*)\n:class: folklore\n"
     r"(?P<body>.*?)^(?P=fence)$",
@@ -32,11 +34,11 @@ BIB_KEY = re.compile(r"^@\w+\{(?P<key>[^,\s]+),", re.MULTILINE)
 
 HEAD = """# Folklore
 
-Things that are said, printed and repeated about distributed training, and that a computation refutes. Each entry has the claim, the number that is right, and the section that computes it. What is marked *said* has who says it and where; what is marked *tempting* has no source, and nobody is accused: it is tempting to think so, and we did. The numbers on this page are computed like all others: point at one to see its formula.
+Things that are said, printed and repeated about distributed training, and that a computation refutes. Each card has the claim, the number that is right, and the section that computes it. What is marked *said* has who says it and where; what is marked *tempting* has no source, and nobody is accused: it is tempting to think so, and we did. The numbers on this page are computed like all others: point at one to see its formula.
 
 If you find one of these in a text that you otherwise trust, do not think less of the text. Each of them sounds right, and most were right once, for another machine or under a condition that got lost on the way.
 
-<div class="dt-filter" data-label="Words" data-rows="dt" data-noun="claims" data-groups="chapters"></div>
+<div class="dt-filter" data-label="Words" data-rows=".dt-card" data-noun="claims" data-facets="where kind"></div>
 """  # noqa: E501
 
 
@@ -56,6 +58,13 @@ class Entry:
     source: str = ""
     where: str = ""
     box: str = ""
+    refutes: int = 0
+
+    @property
+    def right_number(self) -> str:
+        """The number that refutes the claim, as the answer prints it, or ''."""
+        found = list(numbers(self.answer)) if self.refutes else []
+        return found[self.refutes - 1].text if 0 < self.refutes <= len(found) else ""
 
     @property
     def anchor(self) -> str:
@@ -78,6 +87,8 @@ class Entry:
             yield "a question has no source; with one it is folklore"
         if self.source and self.source not in keys:
             yield f"source {self.source!r} is not in references.bib"
+        if self.refutes and not self.right_number:
+            yield f"refutes is {self.refutes}, and the answer has no such number"
         try:
             self.place.check()
         except PlaceError as error:
@@ -182,29 +193,42 @@ def problems(root: Path = ROOT) -> list[str]:
     return told
 
 
+def entry_of_box(title: str, known: list[Entry]) -> Entry | None:
+    """The entry that a box with this title stands for."""
+    names = plain(title)
+    return next((one for one in known if names in (plain(one.claim), plain(one.box))), None)
+
+
 def folklore_page(root: Path = ROOT) -> str:
-    """The page of all claims, chapter by chapter."""
+    """The page of all claims, a card each, chapter by chapter."""
+    owners = {one.number: part.caption for part in parts() for one in part.chapters}
     lines, last = [HEAD.rstrip()], None
     for entry in entries(root):
-        if entry.chapter != last:
-            lines += [
-                "",
-                f"## {entry.chapter.number} · [{entry.chapter.title}](#{entry.chapter.label})",
-            ]
-            last = entry.chapter
-        lines += ["", *_printed(entry)]
+        chapter = entry.chapter
+        if chapter != last:
+            lines += ["", f"## {chapter.number} · [{chapter.title}](#{chapter.label})"]
+            last = chapter
+        lines += ["", *_card(entry, owners[chapter.number])]
     return "\n".join(lines) + "\n"
 
 
-def _printed(entry: Entry) -> list[str]:
-    """The claim as a term, and as its definitions what is right and who says it."""
+def _card(entry: Entry, part: str) -> list[str]:
+    """The claim, struck through; what is right, the number first; who says it and who computes."""
     end = "" if entry.claim.endswith(("?", "!", ".")) else "."
-    said = f" Said in {{cite:t}}`{entry.source}`, {entry.where}." if entry.source else ""
     kind = "said" if entry.source else "tempting"
+    where = f"{part}|{entry.chapter.number} {entry.chapter.title}"
+    facts = f'<span class="dt-facts" data-where="{where}" data-kind="{kind}"></span>'
     anchor = anchor_link(entry.anchor, "claim")
+    right = f'<span class="dt-right">{entry.right_number}</span> ' if entry.right_number else ""
+    said = f"Said in {{cite:t}}`{entry.source}`, {entry.where}. " if entry.source else ""
     return [
-        f"*'{entry.claim}{end}'* <span class=\"dt-kind\">{kind}</span> {anchor}",
-        f": {_of_one_line(entry.answer)}{said} {entry.place.link()}.",
+        ":::{container} dt-card",
+        f'{facts}<del>{entry.claim}{end}</del> <span class="dt-kind">{kind}</span> {anchor}',
+        "",
+        f"{right}{_of_one_line(entry.answer)}",
+        "",
+        f"{said}{entry.place.link()}.",
+        ":::",
     ]
 
 

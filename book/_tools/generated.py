@@ -1,9 +1,9 @@
 """Pages and tables that are written from the plan, from data and recordings, never by hand.
 
 They are the README's table of chapters, the pages of the parts and of planned chapters, the quick
-reference, the names by room, the pages of symptoms and of folklore, the page that says how every
-notebook was executed, and the chapters in _toc.yml. The picture is not compared: the last digits
-of a drawing may differ between machines.
+reference, the names by room, the exercises, the labs, the pages of symptoms and of folklore, the
+page that says how every notebook was executed, and the chapters in _toc.yml. The picture is not
+compared: the last digits of a drawing may differ between machines.
 """
 
 import io
@@ -13,6 +13,8 @@ from pathlib import Path
 
 from book._tools.folklore import folklore_page
 from book._tools.layout import ROOT, notebook_sources, write_if_new
+from book._tools.listings.exercise_index import exercise_page
+from book._tools.listings.lab_list import labs_page
 from book._tools.names_by_room import names_page
 from book._tools.parts.pages import part_pages
 from book._tools.quick_reference import quick_reference_page
@@ -118,6 +120,8 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     return {
         **part_pages(root),
         root / "book/planned.md": planned_page(root),
+        root / "book/exercises.md": exercise_page(),
+        root / "book/labs.md": labs_page(root),
         root / "book/quick-reference.md": quick_reference_page(root),
         root / "book/names.md": names_page(root),
         root / "book/status.md": status_page(root),

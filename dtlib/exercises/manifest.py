@@ -5,10 +5,10 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from dtlib.contents import chapter, chapters, padded
+from dtlib.contents import chapters, padded
 from dtlib.errors import DtlibError
 from dtlib.exercises.declarations.declaration import Declaration
-from dtlib.formulas.table import Table, Tables
+from dtlib.formulas.table import Table
 
 KINDS = ("compute", "repair", "derive", "design")
 
@@ -126,30 +126,19 @@ def manifest() -> Manifest:
     return Manifest(tuple(e for group in groups() for e in exercises_of(group)))
 
 
-def exercise_tables() -> Tables:
-    """For instructors: each chapter's and lab's exercises, with minutes, skill and how to judge.
+def exercise_totals() -> Table:
+    """For instructors: how many exercises each chapter and lab has, their minutes and their kinds.
 
-    >>> print(repr(exercise_tables()).splitlines()[0])
-    Chapter 1, One machine is not enough: 11 exercises, 112 minutes
+    >>> exercise_totals().rows[0]
+    ('Chapter 1', '11', '112', '3', '2', '6', '0')
     """
-    return Tables(map(_exercise_table, groups()))
+    columns = ("", "exercises", "minutes", *KINDS)
+    rows = tuple(_totals(group) for group in groups())
+    return Table("What each chapter and lab has", columns, rows)
 
 
-def _exercise_table(group: str) -> Table:
+def _totals(group: str) -> tuple[str, ...]:
     exercises = exercises_of(group)
-    first = exercises[0]
-    teaches = chapter(first.chapter)
-    where = f"Lab {group}, to chapter" if first.lab else "Chapter"
-    minutes = sum(e.minutes for e in exercises)
-    where = f"{where} {teaches.number}, {teaches.title}"
-    title = f"{where}: {len(exercises)} exercises, {minutes} minutes"
-    columns = ("exercise", "title", "kind", "stars", "minutes", "trains to", "judged by")
-    rows = [
-        (e.label, e.title, e.kind, "★" * e.stars, str(e.minutes), e.skill, _judged_by(e))
-        for e in exercises
-    ]
-    return Table(title, columns, tuple(rows))
-
-
-def _judged_by(exercise: Exercise) -> str:
-    return "check and rubric" if exercise.kind == "derive" else "check"
+    kinds = [str(sum(e.kind == kind for e in exercises)) for kind in KINDS]
+    name = f"Lab {group}" if exercises[0].lab else f"Chapter {group}"
+    return (name, str(len(exercises)), str(sum(e.minutes for e in exercises)), *kinds)

@@ -126,6 +126,88 @@ def test_a_table_of_cards_stays_a_table_for_who_hears_it(page):
         assert page.get_by_role("columnheader").count() == 8
 
 
+FACTS = {
+    "thirteen": ("1 · Foundations|1 Walls", "compute", "★", "3", "in the page"),
+    "wall": ("1 · Foundations|1 Walls", "derive", "★★", "10", "by code|by hand"),
+    "ring": ("3 · Collectives|12 Rings", "repair", "★", "8", "by code"),
+}
+
+
+@pytest.fixture
+def index(browser, tmp_path):
+    """An index of three exercises; call it with what the address asks for and what was solved."""
+    names = ("where", "kind", "stars", "minutes", "judged")
+    rows = ""
+    for slug, facts in FACTS.items():
+        data = "".join(f' data-{k}="{v}"' for k, v in zip(names, facts, strict=True))
+        span = f'<span class="dt-facts" data-slug="{slug}"{data}></span>'
+        rows += f'<tr><td><p id="{slug}">{slug} {span}</p></td></tr>'
+    host = (
+        '<div class="dt-filter" data-rows="tbody tr" data-noun="exercises" data-label="Words" '
+        'data-facets="where kind stars judged" data-most="minutes" data-sort="minutes stars" '
+        'data-kept="dtlib-answer:"></div>'
+    )
+    file = tmp_path / "index.html"
+    table = f'<table class="dt-index"><tbody>{rows}</tbody></table>'
+    script = f"<script>{(STATIC / 'rows.js').read_text()}</script>"
+    file.write_text(
+        f'<!doctype html><meta charset="utf-8"><article>{host}{table}</article>{script}'
+    )
+    pages = []
+
+    def open_at(asked="", solved="null"):
+        page = browser.new_page()
+        page.add_init_script(f"localStorage.setItem('dtlib-answer:ring', '{solved}')")
+        page.goto(file.as_uri() + asked)
+        pages.append(page)
+        return page
+
+    yield open_at
+    for page in pages:
+        page.close()
+
+
+def listed(page):
+    rows = page.locator("tbody tr:not([hidden]) p")
+    return [row.strip().split()[0] for row in rows.all_inner_texts()]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [
+        ("Part or chapter", "1 · Foundations", ["thirteen", "wall"]),
+        ("Part or chapter", "12 Rings", ["ring"]),
+        ("Kind", "derive", ["wall"]),
+        ("Stars", "★", ["thirteen", "ring"]),
+        ("Judged", "by code", ["wall", "ring"]),
+        ("Judged", "by hand", ["wall"]),
+        ("Minutes", "8", ["thirteen", "ring"]),
+        ("Order", "minutes", ["thirteen", "ring", "wall"]),
+        ("Order", "stars", ["thirteen", "ring", "wall"]),
+    ],
+)
+def test_an_index_is_filtered_and_sorted_by_what_its_rows_say(index, field, value, found):
+    page = index()
+    choice = page.locator(f"label:has(span:text-is('{field}')) select")
+    choice.select_option(value)
+    assert listed(page) == found
+    choice.select_option("")
+    assert listed(page) == list(FACTS)
+
+
+def test_an_address_may_ask_for_a_choice(index):
+    assert listed(index("?where=3 · Collectives")) == ["ring"]
+
+
+@pytest.mark.parametrize("kept", ['{"passed": true}', '{"passed": false}', "{", "null"])
+def test_what_was_solved_in_this_browser_is_marked_and_found(index, kept):
+    page = index(solved=kept)
+    solved = ["ring"] if kept == '{"passed": true}' else []
+    page.get_by_label("Solved").select_option("not yet")
+    assert listed(page) == [slug for slug in FACTS if slug not in solved]
+    assert page.get_by_text("✓ solved").count() == len(solved)
+
+
 def test_without_the_script_every_row_is_there_and_nothing_promises_a_filter(browser, tmp_path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dtlib import contents as plan
-from dtlib.exercises.manifest import exercise_tables, manifest
+from dtlib.exercises.manifest import exercise_totals, groups, manifest
 from dtlib.exercises.semester import WEEKS, semester_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,9 +50,13 @@ def test_the_semester_names_every_week_once_and_says_what_is_planned():
             assert planned != chapter.is_written()
 
 
-def test_the_tables_list_every_exercise_once():
-    listed = [row[0] for table in exercise_tables() for row in table.rows]
-    assert listed == [exercise.label for exercise in manifest().exercises]
+def test_the_totals_count_every_exercise_and_minute_once():
+    rows = exercise_totals().rows
+    assert [name.split()[1] for name, *_ in rows] == list(groups())
+    exercises = manifest().exercises
+    assert sum(int(row[1]) for row in rows) == len(exercises)
+    assert sum(int(row[2]) for row in rows) == sum(e.minutes for e in exercises)
+    assert all(int(row[1]) == sum(map(int, row[3:])) for row in rows)
 
 
 def test_the_page_shows_the_nbgrader_commands_that_the_labs_are_tested_with():

@@ -6,7 +6,15 @@ import shutil
 import pytest
 
 from book._tools import folklore
-from book._tools.folklore import FolkloreError, bib_keys, boxes, entries, folklore_page, plain
+from book._tools.folklore import (
+    FolkloreError,
+    bib_keys,
+    boxes,
+    entries,
+    entry_of_box,
+    folklore_page,
+    plain,
+)
 from book._tools.layout import ROOT
 from dtlib.contents import chapter
 
@@ -49,7 +57,11 @@ def book(tmp_path):
     def write(*found, text=CHAPTER):
         page.write_text(text)
         tables = [
-            "[[entry]]\n" + "".join(f"{k} = '''{v}'''\n" for k, v in e.items()) for e in found
+            "[[entry]]\n"
+            + "".join(
+                f"{k} = {v}\n" if isinstance(v, int) else f"{k} = '''{v}'''\n" for k, v in e.items()
+            )
+            for e in found
         ]
         (tmp_path / "book/folklore" / f"{FOUR.file_name}.toml").write_text("\n".join(tables))
         return tmp_path
@@ -129,10 +141,26 @@ def test_a_file_of_no_chapter_is_refused(book):
 def test_the_page_says_who_said_it_and_marks_what_nobody_did(book):
     page = folklore_page(book(SAID, TEMPTING))
     assert "## 4 · [The α–β model](#ch-4)" in page
-    assert "*'NVLink is 18 times as fast.'* <span" in page
+    assert "<del>NVLink is 18 times as fast.</del> <span" in page
     assert "Said in {cite:t}`somebody2026list`, line 3. {ref}`Chapter 4, Whose bandwidth? <" in page
     assert '<a class="dt-anchor" id="folklore-4-a-port-is-a-port"' in page
     assert page.count('"dt-kind">said<') == page.count('"dt-kind">tempting<') == 1
+
+
+def test_the_number_that_refutes_stands_large_on_the_card(book):
+    root = book(SAID | {"refutes": 1}, TEMPTING)
+    assert folklore.problems(root) == []
+    assert folklore_page(root).count('<span class="dt-right">9×</span>') == 1
+    assert (
+        entry_of_box("Folklore: 'NVLink is 18 times as fast'", entries(root)).right_number == "9×"
+    )
+    assert entry_of_box("Folklore: 'something else'", entries(root)) is None
+
+
+@pytest.mark.parametrize("refutes", [2, -1])
+def test_a_number_that_the_answer_lacks_cannot_refute(book, refutes):
+    (told,) = folklore.problems(book(SAID | {"refutes": refutes}))
+    assert f"refutes is {refutes}, and the answer has no such number" in told
 
 
 def test_every_box_of_the_class_is_seen():
