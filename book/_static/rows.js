@@ -95,18 +95,9 @@
     return choice("most", "any", options, (row, most) => Number(row.facts[name]) <= Number(most));
   }
 
-  // Storage may be missing, as in a private window: then nothing has been solved.
-  function isSolved(name) {
-    try {
-      return JSON.parse(localStorage.getItem(name))?.passed === true;
-    } catch {
-      return false;
-    }
-  }
-
   function doneField(prefix, rows) {
     for (const row of rows) {
-      row.facts.done = isSolved(prefix + row.facts.slug) ? "solved" : "not yet";
+      row.facts.done = dtKept.read(prefix + row.facts.slug)?.passed === true ? "solved" : "not yet";
       if (row.facts.done !== "solved") continue;
       const tick = Object.assign(document.createElement("span"), { className: "dt-solved" });
       tick.textContent = "✓ solved";

@@ -132,7 +132,7 @@ def exercise_totals() -> Table:
     >>> exercise_totals().rows[0]
     ('Chapter 1', '11', '112', '3', '2', '6', '0')
     """
-    columns = ("", "exercises", "minutes", *KINDS)
+    columns = ("of", "exercises", "minutes", *KINDS)
     rows = tuple(_totals(group) for group in groups())
     return Table("What each chapter and lab has", columns, rows)
 

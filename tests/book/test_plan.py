@@ -107,7 +107,8 @@ def test_the_quick_reference_has_the_numbered_formulas_of_every_chapter(tmp_path
     page.parent.mkdir(parents=True)
     page.write_text("$$ T $$ (eq-message-time)\n\n$$ x $$ (eq-of-the-text)\n")
     text = quick_reference_page(tmp_path)
-    assert "{eq}`eq-message-time`: `message_time`, in s." in text
+    assert "{eq}`eq-message-time` <a" in text and "\n`message_time`, in s. Holds when" in text
+    assert 'data-words="T n alpha beta"' in text
     assert r"$$ T = \alpha + \frac{n}{\beta} $$" in text
     assert text.count("{eq}") == 1
     page.write_text("nothing numbered\n")
