@@ -149,7 +149,7 @@ def index(browser, tmp_path):
     )
     file = tmp_path / "index.html"
     table = f'<table class="dt-index"><tbody>{rows}</tbody></table>'
-    scripts = (STATIC / "kept.js").read_text() + (STATIC / "rows.js").read_text()
+    scripts = (STATIC / "reader/kept.js").read_text() + (STATIC / "rows.js").read_text()
     script = f"<script>{scripts}</script>"
     file.write_text(
         f'<!doctype html><meta charset="utf-8"><article>{host}{table}</article>{script}'
