@@ -10,9 +10,9 @@ from book import speed
 from book._tools.layout import ROOT
 from book._tools.serve import server
 
-# Where the pages are to be: 0.35 MB for the front page, 0.9 MB for the heaviest chapter. What they
+# The front page is within its 0.35 MB; the heaviest chapter is to be at 0.9 MB. What they
 # take today, in its place, may only fall.
-FRONT = speed.Weight(1_560_000, 26)
+FRONT = speed.Weight(310_000, 23)
 HEAVIEST_CHAPTER = speed.Weight(2_250_000, 30)
 
 STYLE, SCRIPT = "p { color: red }", "document.title = 'run'"
