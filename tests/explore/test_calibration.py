@@ -5,7 +5,6 @@ import json
 import re
 
 import pytest
-from page_inspection import start_browser
 
 from book._tools.layout import ROOT
 from book.bets import cells_of
@@ -36,11 +35,6 @@ MADE = {
     "dtlib-answer:ex-two": {"texts": ["2"], "passed": False},
     "dtlib-answer:ask-one": {"texts": ["3"], "passed": True},
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 def read(*names: str) -> str:
