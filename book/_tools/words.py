@@ -57,13 +57,14 @@ PASSED_OVER = re.compile(
     r"\A---\n.*?^---$"  # the header of a notebook
     r"|^##+ Claims\n.*?(?=^##? |\Z)"
     r"|<data\b[^>]*>[^<]*</data>|<!--.*?-->|<a\b[^>]*>"
-    r"|\*'[^\n]*?'\*"  # a claim of somebody else, quoted on the page of folklore
+    r"|<del>[^\n]*?</del>"  # a claim of somebody else, struck through on the page of folklore
     r"|^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)[ \t]*$|`[^`\n]+`"
     r"|\$\$.*?\$\$|\$[^$\n]+\$|\]\([^)\n]*\)|^:\w+:.*?$",
     re.DOTALL | re.MULTILINE,
 )
 OPTIONS = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
-REPEATED = ("planned.md", "part-", "quick-reference.md", "names.md")  # promises and docstrings
+# Pages that repeat what stands elsewhere: promises, docstrings, titles of exercises and labs.
+REPEATED = ("planned.md", "part-", "quick-reference.md", "names.md", "exercises.md", "labs.md")
 SHORTEST_TEXT = 12  # characters: what is shorter is a name or a label
 
 
