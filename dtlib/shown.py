@@ -226,7 +226,7 @@ def _hours(chapters: Sequence) -> int:
 
 
 def _on_the_map(part, ready: Sequence) -> str:
-    """A part as an item of the map. Its links are to notebooks, which the site has as pages."""
+    """A part as an item of the map. Its links are to files, which the site has as pages."""
     cells = []
     for it in part.chapters:
         name = html.escape(f"{it.number} {it.title}", quote=True)
@@ -236,8 +236,9 @@ def _on_the_map(part, ready: Sequence) -> str:
         else:
             cells.append(f'<span title="{name}, planned">{it.number}</span>')
     takes = f"{_hours(ready)} hours" if ready else "planned"
+    title = f'<a href="../{part.page}.md" data-part="{part.number}">{html.escape(part.title)}</a>'
     return (
-        f"<li><b>{html.escape(part.title)}</b> <small>{takes}</small>"
+        f"<li><b>{title}</b> <small>{takes}</small>"
         f"<p>{html.escape(part.promise)}</p>{' '.join(cells)}</li>"
     )
 

@@ -20,7 +20,7 @@ from dtlib.contents import parts
 THEME = Path(__file__).resolve().parents[1] / "_theme"
 OF_SPHINX = {"documentation_options.js", "doctools.js", "sphinx_highlight.js"}
 VIEWPORT = re.compile(r'\s*<meta [^>]*name="viewport"[^>]*>')
-OF_NOTEBOOK = re.compile(r'(href="\.\./chapters/[^"#]+)\.ipynb(?=" data-read)')
+OF_FILE = re.compile(r'(href="\.\./[^"#]+)\.(?:ipynb|md)(?=" data-(?:read|part)=)')
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -80,7 +80,7 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree)
     context["parts"], context["all_pages"] = parts(), env.found_docs
     context["headings"] = headings(env, pagename) if pagename in env.tocs else []
     context["beside"] = beside(env)
-    open_notebooks_as_pages(context)
+    open_files_as_pages(context)
     context["page_style"] = app.config.page_style
     context["metatags"] = VIEWPORT.sub("", context.get("metatags") or "")
     context["script_files"] = [script for script in context["script_files"] if is_wanted(script)]
@@ -94,9 +94,9 @@ def mark_style(app: Sphinx, config) -> None:
     config.page_style = hashlib.sha256(style_sheet(app).encode()).hexdigest()[:8]
 
 
-def open_notebooks_as_pages(context: dict) -> None:
-    """What an output calls a notebook, as in Jupyter, is a page of the site."""
-    context["body"] = OF_NOTEBOOK.sub(r"\1.html", context.get("body", ""))
+def open_files_as_pages(context: dict) -> None:
+    """What an output calls by its file, as in Jupyter, is a page of the site."""
+    context["body"] = OF_FILE.sub(r"\1.html", context.get("body", ""))
 
 
 def write_front(app: Sphinx, error: Exception | None) -> None:

@@ -53,7 +53,7 @@ function draw(spec, state, seen, width) {
 function headlineOf({ headline: [who, verb, number], guessed, known }, { wide, left: x, size }) {
   const small = { x, ...SERIF, "font-size": wide ? size * 0.43 : 25 };
   const look = guessed ? { fill: ink.soft, "font-style": "italic" } : { "font-weight": 600 };
-  const big = { x: x - 3, ...SERIF, ...look, "font-size": size, "letter-spacing": "-0.025em" };
+  const big = { x: Math.max(0, x - 3), ...SERIF, ...look, "font-size": size, "letter-spacing": "-0.025em" };
   const lines = wide ? [`${who} ${verb}`] : [who, verb];
   const step = wide ? 0 : 29;
   const base = (wide ? 46 : 24) + step;
