@@ -215,9 +215,7 @@ def parts_map(ready: Sequence | None = None) -> Output:
         "with their exercises. What you have read to its end is filled."
     )
     text = "\n".join(f"{part.number} {part.title}: {part.promise}" for part in parts())
-    items = "\n".join(
-        _on_the_map(part, [c for c in part.chapters if c in ready]) for part in parts()
-    )
+    items = "\n".join(_on_the_map(part, ready) for part in parts())
     return Output(text, html=f'<div class="parts-map"><ol>\n{items}\n</ol><p>{length}</p></div>')
 
 
@@ -235,7 +233,8 @@ def _on_the_map(part, ready: Sequence) -> str:
             cells.append(f'<a {address} title="{name}" aria-label="Chapter {name}">{it.number}</a>')
         else:
             cells.append(f'<span title="{name}, planned">{it.number}</span>')
-    takes = f"{_hours(ready)} hours" if ready else "planned"
+    there = [it for it in part.chapters if it in ready]
+    takes = f"{_hours(there)} hours" if there else "planned"
     title = f'<a href="../{part.page}.md" data-part="{part.number}">{html.escape(part.title)}</a>'
     return (
         f"<li><b>{title}</b> <small>{takes}</small>"
