@@ -15,12 +15,32 @@ SPANS = [
 ]
 
 
+BAR = re.compile(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="22"')
+ALIKE = re.compile(r"<g ([^>]*)>((?:<rect [^>]*/>)+)</g>")
+
+
+def page(svg: str) -> str:
+    """The first of two drawings, the one for a page."""
+    return svg.partition("</svg>")[0]
+
+
 def bars(svg: str) -> list[tuple[float, float, float]]:
-    """Start and length of every bar as shares of the axis, and its row's place."""
-    left, right = map(float, re.search(r'<line x1="([\d.]+)" x2="([\d.]+)"', svg).groups())
-    found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="22"', svg)
+    """Start and length of every bar as shares of the axis, and its row's place; row by row."""
+    drawing = page(svg)
+    left, right = map(float, re.search(r'<line x1="([\d.]+)" x2="([\d.]+)"', drawing).groups())
     wide = right - left
-    return [((float(x) - left) / wide, (float(w) + 0.7) / wide, float(y)) for x, y, w in found]
+    found = sorted((float(y), float(x), float(w)) for x, y, w in BAR.findall(drawing))
+    return [((x - left) / wide, (w + 0.7) / wide, y) for y, x, w in found]
+
+
+def looks(svg: str) -> list[str]:
+    """What each bar looks like, which those that look alike share; row by row."""
+    found = [
+        (float(y), float(x), look)
+        for look, boxes in ALIKE.findall(page(svg))
+        for x, y, _ in BAR.findall(boxes)
+    ]
+    return [look for *_, look in sorted(found)]
 
 
 def texts(svg: str) -> list[str]:
@@ -66,10 +86,9 @@ def test_a_name_stands_in_its_bar_where_there_is_room_for_it():
 
 def test_bars_of_kinds_look_as_the_key_says_and_one_kind_needs_none():
     svg = shifted(0).draw()
-    named = dict(zip(texts(svg), re.findall(r'height="11" rx="2" ([^>]*)>', svg), strict=False))
+    named = dict(zip(texts(svg), re.findall(r'height="11" rx="2" ([^>]*)/>', svg), strict=False))
     assert list(named) == ["forward", "backward", "communication"]
-    looks = re.findall(r'height="22" rx="2" ([^>]*)>', svg)
-    assert looks == [named[span.kind] for span in SPANS]
+    assert looks(svg) == [named[span.kind] for span in SPANS]
     assert 'height="11"' not in Timeline(SPANS[:1]).draw()
 
 

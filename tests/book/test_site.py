@@ -316,7 +316,9 @@ def test_a_label_leads_to_the_chapter_or_to_its_planned_line(pages):
 
 def test_numbers_in_prose_carry_their_formula(pages):
     formula = "message_time(n = 1 MB, α = 0, β = 50 GB/s) = 20 µs"
-    assert f'tabindex="0" data-formula="{formula}">20 µs</data>' in pages["12-ring"]
+    assert (
+        f'tabindex="0" data-formula="{formula}">20\N{NO-BREAK SPACE}µs</data>' in pages["12-ring"]
+    )
     assert 'data-formula="2 ^ 10 = 1,024">1,024</data>' in pages["12-ring"]
     assert 'data-formula="2 ^ 3 = 8">8</data>' in pages["13a-shape"]
 
