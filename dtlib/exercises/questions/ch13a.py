@@ -1,0 +1,53 @@
+"""Three quick questions at the end of chapter 13a, Collectives on a topology."""
+
+from dtlib.collectives import (
+    all_reduce_lower_bound_bytes,
+    hierarchical_all_reduce_time,
+    multi_rail_ring_all_reduce_time,
+)
+from dtlib.exercises.declarations.numbers import Asked, Chosen
+from dtlib.exercises.questions.question import question
+from dtlib.foundations import GB
+
+# fmt: off
+_LEAST = all_reduce_lower_bound_bytes(10*GB, 5) / (4 * 40*GB)
+_NODES = "ABABABCDDCCD"
+_LEAVE = sum(here != there for here, there in zip(_NODES, _NODES[1:] + _NODES[0], strict=True))
+_TIMES = {name: time(n=40*GB, nodes=16, ranks_per_node=4, alpha_in=0, beta_in=400*GB, alpha=0,
+                     beta=50*GB)
+          for name, time in (("flat rings", multi_rail_ring_all_reduce_time),
+                             ("hierarchical", hierarchical_all_reduce_time))}
+
+five_nodes = question(
+    "ask-five-nodes",
+    "Five nodes have 4 GPUs each, and each GPU has a network port of 40 GB/s in each direction. "
+    "Only ranks add; starts and all that stays inside a node are free. How long does an all-reduce "
+    "of 10 GB take at least?",
+    Asked("time", _LEAST, "s", {
+          _LEAST * 4: "how many ports lead out of a node?",
+          _LEAST / 2: "contributions must get out, and sums must get in",
+          all_reduce_lower_bound_bytes(10*GB, 20) / (4 * 40*GB): "what acts as a single rank?"}),
+    "a node is one rank with all its ports",
+)
+
+hops_too_many = question(
+    "ask-hops-too-many",
+    "A ring over twelve ranks passes the nodes A B A B A B C D D C C D in this order, and goes "
+    "back to the first rank. How many fewer hops would leave their node in the best order?",
+    Asked("hops", _LEAVE - 4, slips={
+          _LEAVE: "the ring has to leave every node",
+          4: "so many remain",
+          _LEAVE - 1 - 4: "and the hop from the last rank to the first?"}),
+    "in the best order each node is left once",
+)
+
+flat_or_levels = question(
+    "ask-flat-or-levels",
+    "16 nodes have 4 GPUs each; a GPU sends 400 GB/s inside its node and 50 GB/s through a network "
+    "port of its own. Starts are free. Which all-reduce of 40 GB is faster: four flat rings, each "
+    "leaving a node by another port, or the three steps of a hierarchical one, unsegmented?",
+    Chosen("faster", min(_TIMES, key=_TIMES.get), {
+           "hierarchical": "what do its network ports do while a node adds up?",
+           "both alike": "they send about as much; when do they send it?"}),
+    "the narrowest ports are busy all the time; levels are for many starts",
+)
