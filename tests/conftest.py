@@ -5,6 +5,7 @@
 
 import pytest
 from hypothesis import Phase, given, settings
+from site_server import served_site
 
 
 def pytest_addoption(parser):
@@ -25,6 +26,12 @@ def pytest_configure(config):
         **({} if wanted is None else {"max_examples": wanted}),
     )
     settings.load_profile("book")
+
+
+@pytest.fixture(scope="module")
+def home():
+    """The address of the built site."""
+    yield from served_site()
 
 
 @pytest.fixture(scope="session")

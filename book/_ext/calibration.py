@@ -20,7 +20,8 @@ PAGE = "book/calibration"
 
 def bets_of(files: dict[str, str]) -> list[dict]:
     """The bets of a page in its order, each with its true value, from the files of its widgets."""
-    specs = [json.loads(text).get("spec", {}) for name, text in files.items() if _is_state(name)]
+    states = [text for name, text in files.items() if name.endswith(".json")]
+    specs = [json.loads(text).get("spec", {}) for text in states]
     truths = {spec["key"]: spec for spec in specs if "answer_text" in spec}
     made = [spec for spec in specs if spec.get("kind") == "dt-kind-bet"]
     return [
@@ -33,10 +34,6 @@ def bets_of(files: dict[str, str]) -> list[dict]:
         }
         for spec in made
     ]
-
-
-def _is_state(name: str) -> bool:
-    return name.endswith(".json")
 
 
 def course(app: Sphinx, context: dict) -> list[dict]:

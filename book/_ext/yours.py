@@ -14,6 +14,7 @@ from sphinx.application import Sphinx
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from book._tools.run import BOOK_RUN, MODEL, shape
+from book._tools.yours import FAMILIES
 from dtlib.machines.datasheets import GPUS, LINKS
 from dtlib.machines.hardware import catalog
 from dtlib.models.published import published_models
@@ -32,7 +33,6 @@ WRITTEN = {
     "rtx": "RTX",
 }
 BOOK_NODE = catalog["dgx-h100"]
-INSIDE, PORTS, HOST = ("nvlink", "pcie"), ("ib-", "roce-", "ethernet-"), ("pcie",)
 
 
 def machines() -> dict[str, dict]:
@@ -40,9 +40,9 @@ def machines() -> dict[str, dict]:
     run = dataclasses.asdict(BOOK_RUN)
     return {
         "gpus": {gpu.name: _gpu(gpu) for gpu in GPUS},
-        "links": _links(INSIDE),
-        "ports": _links(PORTS),
-        "hosts": _links(HOST),
+        "links": _links("link", "host"),  # cards without NVLink talk over PCIe
+        "ports": _links("port"),
+        "hosts": _links("host"),
         "models": {name: {"label": _label(name), **shape(name)} for name in published_models},
         "book": {
             "gpu": BOOK_NODE.gpu.name,
@@ -63,11 +63,12 @@ def _gpu(gpu) -> dict:
     return {"label": _label(gpu.name), "link": gpu.link.name, **memory, **peaks}
 
 
-def _links(beginnings: tuple[str, ...]) -> dict[str, dict]:
-    chosen = [link for link in LINKS if link.name.startswith(beginnings)]
+def _links(*families: str) -> dict[str, dict]:
+    chosen = tuple(beginning for beginning, part in FAMILIES.items() if part in families)
     return {
         link.name: {"label": _label(link.name), "alpha": link.alpha, "beta": link.beta}
-        for link in chosen
+        for link in LINKS
+        if link.name.startswith(chosen)
     }
 
 

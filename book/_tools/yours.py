@@ -13,6 +13,7 @@ these roles at the reader's.
 True
 """
 
+import ast
 import dataclasses
 from dataclasses import dataclass
 
@@ -23,8 +24,9 @@ from book._tools.run import BOOK_RUN, Run
 from dtlib.formulas.javascript import javascript
 from dtlib.machines.hardware import GPU, Link, Node, catalog
 
-# Whose part a link plays, by how its name begins.
+# Whose part a link of the book plays, by how its name begins.
 FAMILIES = {"nvlink": "link", "ib-": "port", "roce-": "port", "ethernet-": "port", "pcie": "host"}
+ASKED_OF = {"catalog", "run"}
 
 
 class NotYours(ValueError):
@@ -37,7 +39,6 @@ class Traced:
 
     js: str
     book: dict[str, float]
-    hardware: tuple[str, ...]
 
 
 class Roles:
@@ -101,22 +102,25 @@ class _Entry:
 
     @property
     def alpha(self) -> sympy.Symbol:
-        return self._figure(self._family(), "alpha", self._of(Link).alpha)
+        return self._figure(family(self._name), "alpha", self._of(Link).alpha)
 
     @property
     def beta(self) -> sympy.Symbol:
-        return self._figure(self._family(), "beta", self._of(Link).beta)
+        return self._figure(family(self._name), "beta", self._of(Link).beta)
 
-    def _family(self) -> str:
-        for beginning, family in FAMILIES.items():
-            if self._name.startswith(beginning):
-                return family
-        raise NotYours(f"{self._name} is no link of every machine")
+
+def family(link: str) -> str:
+    """The part that a link plays; raises NotYours for one that plays none on another machine."""
+    for beginning, part in FAMILIES.items():
+        if link.startswith(beginning):
+            return part
+    raise NotYours(f"{link} is no link of every machine")
 
 
 def traced(expression: Expression) -> Traced | None:
     """The expression over roles; None where it has none, or asks what a symbol cannot answer."""
-    if expression.is_comparison:
+    read = {node.id for node in ast.walk(expression.tree) if isinstance(node, ast.Name)}
+    if not ASKED_OF & read or expression.is_comparison:
         return None
     roles = Roles()
     theirs = {"catalog": roles, "run": roles.run(), "min": sympy.Min, "max": sympy.Max}
@@ -128,6 +132,4 @@ def traced(expression: Expression) -> Traced | None:
     if not used:
         return None
     book = {name: value for name, value in roles.book.items() if name in used}
-    owners = {name.partition("_")[0] for name in used}
-    hardware = tuple(name for owner, name in roles.hardware.items() if owner in owners)
-    return Traced(javascript(found), book, hardware)
+    return Traced(javascript(found), book)

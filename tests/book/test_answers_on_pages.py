@@ -2,19 +2,17 @@
 
 import pytest
 from page_inspection import start_browser
-from site_server import served_site
 
 pytestmark = pytest.mark.site
 PAGE = "chapters/4-parallelism/17-sequence-parallelism.html"
 
 
 @pytest.fixture(scope="module")
-def tab():
-    for home in served_site():
-        for browser in start_browser():
-            tab = browser.new_page()
-            tab.goto(home + PAGE)
-            yield tab
+def tab(home):
+    for browser in start_browser():
+        tab = browser.new_page()
+        tab.goto(home + PAGE)
+        yield tab
 
 
 def answered(tab, *texts) -> str:

@@ -10,7 +10,6 @@ import pytest
 from font_inspection import block_faces, uncovered, with_dejavu_alone, without_fonts
 from page_inspection import launch, layout_faults, open_page, page_file
 from playwright.sync_api import sync_playwright
-from site_server import served_site
 
 from book._tools.layout import ROOT
 
@@ -52,11 +51,6 @@ def bare(playwright, tmp_path_factory):
     block_faces(context)
     yield context
     browser.close()
-
-
-@pytest.fixture(scope="session")
-def home():
-    yield from served_site()
 
 
 @pytest.fixture

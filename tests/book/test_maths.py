@@ -7,7 +7,6 @@ from xml.etree import ElementTree
 import pytest
 from page_inspection import DESKTOP, PHONE, launch, open_page
 from playwright.sync_api import sync_playwright
-from site_server import served_site
 from sphinx.application import Sphinx
 
 from book._ext.maths import as_one, mathml
@@ -144,11 +143,6 @@ def browser():
         running = launch(playwright, {})
         yield running
         running.close()
-
-
-@pytest.fixture(scope="session")
-def home():
-    yield from served_site()
 
 
 @pytest.fixture

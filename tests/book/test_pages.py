@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from page_inspection import browser_faults, file_faults, start_browser
-from site_server import served_site
 
 from book._tools.layout import ROOT, pages
 
@@ -17,11 +16,6 @@ PAGES = sorted(
     for page in (SITE / room).rglob("*.html")
 )
 GENERATED = ["index.html", "search.html", "404.html"]
-
-
-@pytest.fixture(scope="session")
-def home():
-    yield from served_site()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from threading import Thread
 
 import pytest
 from page_inspection import start_browser
-from site_server import served_site
 
 from book import speed
 from book._tools.layout import ROOT
@@ -81,11 +80,6 @@ def test_the_heaviest_chapter_is_the_largest_file(tmp_path):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x" * size)
     assert speed.heaviest(tmp_path) == "chapters/1-a/02-y.html"
-
-
-@pytest.fixture(scope="module")
-def home():
-    yield from served_site()
 
 
 @pytest.mark.site

@@ -5,16 +5,10 @@ import json
 import pytest
 from page_inspection import axe_faults, start_browser
 from playwright.sync_api import expect
-from site_server import served_site
 
 pytestmark = pytest.mark.site
 PAGE = "book/your-run.html"
 SHARED = "?yours=rtx-4090~4~~ethernet-100~1"
-
-
-@pytest.fixture(scope="module")
-def home():
-    yield from served_site()
 
 
 @pytest.fixture(scope="module")

@@ -210,21 +210,23 @@ SOLUTIONS = {
     HandFit: EVERY[HandFit]["solution"],
     OneRun: {"drawn": COLUMNS + 1, "P": 2048},
 }
-# Of widgets whose task is done in the figure: the buttons that do it.
+# Of widgets whose task is done in the figure: at which button, which key, how often.
 _FROM, _TO = ("rank 1", "rank 2", "rank 3"), "rank 0"
-PRESSES = {
-    AllReduceBuilder: [*(name for one in _FROM for name in (one, _TO)), "Run round 1",
-                       *(name for one in _FROM for name in (_TO, one)), "Run round 2"],
-}  # fmt: skip
-# What keys do where a task is not done by controls: at which button, which key, how often.
+_ROUNDS = [
+    *(name for one in _FROM for name in (one, _TO)),
+    "Run round 1",
+    *(name for one in _FROM for name in (_TO, one)),
+    "Run round 2",
+]
 KEYS = {
+    AllReduceBuilder: [(button, "Enter", 1) for button in _ROUNDS],
     PipelineBuilder: [
-        ("Stage 0, time 6: F1", "Shift+ArrowLeft", 3),
-        ("Stage 1, time 7: F1", "Shift+ArrowLeft", 3),
-        ("Stage 1, time 8: B1", "Shift+ArrowLeft", 3),
-        ("Stage 0, time 10: B1", "Shift+ArrowLeft", 3),
-    ]
-}
+        ("Stage 0, time 6: F1 from 6 to 7", "Shift+ArrowLeft", 3),
+        ("Stage 1, time 7: F1 from 7 to 8", "Shift+ArrowLeft", 3),
+        ("Stage 1, time 8: B1 from 8 to 10", "Shift+ArrowLeft", 3),
+        ("Stage 0, time 10: B1 from 10 to 12", "Shift+ArrowLeft", 3),
+    ],
+}  # fmt: skip
 
 
 def made(kind, **options):

@@ -5,7 +5,7 @@ import re
 import time
 
 import pytest
-from every_widget import EVERY, KEYS, PRESSES, made, name, solution
+from every_widget import EVERY, KEYS, made, name, solution
 from page import host, opened, page
 
 from dtlib.explore import BiasBalance
@@ -114,10 +114,8 @@ def test_keys_alone_do_its_task_and_reset_undoes_it(browser, tmp_path, kind):
         for control in made(kind).spec["controls"]:
             if control["name"] in solution(kind):
                 turn(tab, control, solution(kind)[control["name"]])
-        for button in PRESSES.get(kind, []):
-            tab.get_by_role("button", name=button, exact=True).press("Enter")
         for button, key, times in KEYS.get(kind, ()):
-            tab.get_by_role("button", name=button).first.focus()
+            tab.get_by_role("button", name=button, exact=True).focus()
             for _ in range(times):
                 tab.keyboard.press(key)
         tab.wait_for_selector(".dt-task.is-met")
