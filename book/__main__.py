@@ -8,10 +8,12 @@
     python -m book test [STEP ...]       every check: style library sources notebooks site pages
     python -m book site                  the site, from nothing, every warning an error
     python -m book serve FOLDER PORT     the built site, on this machine
+    python -m book pdf [NAME ...]        the built site on paper: the book and each chapter
     python -m book speed [NAME ...]      what pages cost: bytes, requests, seconds, shift
     python -m book length [NAME ...]     the words that a chapter asks its reader to read
     python -m book course FOLDER         all labs as the sources of an nbgrader course
     python -m book picture               the README's picture
+    python -m book replay [NAME ...]     every listed answer judged in CPython and in a page: alike?
     python -m book chromium              install it where it is missing and may be installed
     python -m book fonts NODE_MODULES    cut the book's faces anew
 
@@ -26,6 +28,8 @@ from pathlib import Path
 from book._tools.entries import tell
 from book._tools.layout import ROOT, lab_sources, notebook_sources, pages, public_address, select
 
+BOOK = "the-algebra-of-distributed-training"
+
 
 def check(names: Sequence[str]) -> int:
     """What the sources say: every problem, each with its place."""
@@ -36,12 +40,12 @@ def check(names: Sequence[str]) -> int:
         generated,
         labs,
         length,
-        notebooks,
         prose_numbers,
         symptoms,
         words,
     )
     from book._tools.parts import doors
+    from book.notebooks import build, residues
 
     chosen = select(names, [*pages(), *lab_sources()])
     own = set(lab_sources())
@@ -53,8 +57,10 @@ def check(names: Sequence[str]) -> int:
     found += [p for page in chosen if page in worded for p in words.check(page)]
     found += bets.problems([page for page in chosen if page.is_relative_to(ROOT / "chapters")])
     found += length.problems([page for page in chosen if page.is_relative_to(ROOT / "chapters")])
-    found += notebooks.problems([p for p in chosen if p in notebook_sources()], public_address())
+    written = [page for page in chosen if page in notebook_sources()]
+    found += build.problems(written, public_address())
     found += labs.problems([page for page in chosen if page in own])
+    found += residues.problems(labs.files_of(chosen))
     if not names:
         whole = (doors, folklore, symptoms, generated)
         found += [problem for tool in whole for problem in tool.problems()]
@@ -78,7 +84,8 @@ def write(names: Sequence[str]) -> int:
 
 def build(names: Sequence[str], everything: bool = False) -> int:
     """Write, then run the notebooks of what changed."""
-    from book._tools import generated, labs, notebooks
+    from book._tools import generated, labs
+    from book.notebooks import build as notebooks
 
     chosen = select(names, [*pages(), *lab_sources()])
     own = [page for page in chosen if page in lab_sources()]
@@ -140,6 +147,31 @@ def speed(names: Sequence[str]) -> int:
     return 0
 
 
+def pdf(names: Sequence[str]) -> int:
+    """The built site on paper: the whole book and each chapter, or the pages with these names."""
+    from book._press import pdf
+    from book._tools import browser
+
+    site, folder = ROOT / "_build/html", ROOT / "_build/pdf"
+    files = select(names, pages()) if names else sorted(ROOT.glob("chapters/*/*.md"))
+    alone = [pdf.Sheet(f.relative_to(ROOT).with_suffix(".html").as_posix()) for f in files]
+    wanted = {Path(sheet.page).stem: [sheet] for sheet in alone}
+    with browser.running() as chromium:
+        for name, sheets in (wanted if names else {BOOK: pdf.book()} | wanted).items():
+            file = folder / f"{name}.pdf"
+            count = pdf.write(chromium, site, file, sheets)
+            size = file.stat().st_size / 1e6
+            print(f"{count:4} pages, {size:5.1f} MB  {file.relative_to(ROOT)}", flush=True)
+    return 0
+
+
+def cells(names: Sequence[str]) -> int:
+    """Which code cells run in the page: run them in a bare Python and in the engine, and record."""
+    from book.cells.in_page import record_pages
+
+    return record_pages(select(names, notebook_sources()))
+
+
 def length(names: Sequence[str]) -> int:
     """How many words each chapter asks its reader to read."""
     from book._tools.length import words_read
@@ -165,6 +197,13 @@ def picture(names: Sequence[str]) -> int:
     return 0
 
 
+def replay(names: Sequence[str], engine: str) -> int:
+    """Every listed answer of chapters and labs, judged in CPython and by an engine in a page."""
+    from book._engine.replay import compared
+
+    return compared.replay(names, engine)
+
+
 def chromium(names: Sequence[str]) -> int:
     """Chromium for the page checks, where it may be installed."""
     from book._tools import browser
@@ -182,7 +221,8 @@ def fonts(names: Sequence[str]) -> int:
 
 COMMANDS: dict[Callable, str | int] = {
     check: "*", write: "*", build: "*", verify: "*", quick: "*", test: "*", site: 0, serve: 2,
-    speed: "*", length: "*", course: 1, picture: 0, chromium: 0, fonts: 1,
+    cells: "*", pdf: "*", speed: "*", length: "*", course: 1, picture: 0, replay: "*", chromium: 0,
+    fonts: 1,
 }  # fmt: skip
 
 
@@ -200,6 +240,8 @@ def main() -> int:
             given.add_argument("names", nargs=count, metavar="NAME")
         if command is build:
             given.add_argument("--all", action="store_true", dest="everything")
+        if command is replay:
+            given.add_argument("--engine", default="cowasm", choices=("cowasm", "pyodide"))
     arguments = vars(parser.parse_args())
     return arguments.pop("run")(**arguments)
 

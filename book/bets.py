@@ -5,16 +5,14 @@ bet has its answer below it, a tag names a bet above it, and no cell between a b
 prints the answer's number without the tag.
 """
 
-import json
 import re
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import nbformat
 
 from book._tools.layout import ROOT
-from book._tools.notebooks import convert
+from book.notebooks.pages import page_notebook
 
 TAG = "after-bet-"
 STATES = "application/vnd.jupyter.widget-state+json"
@@ -95,30 +93,18 @@ def telling(printed: str, true: float) -> list[str]:
 
 def cells_of(page: Path) -> list[Cell]:
     """The cells of a source, with what its stored notebook says that they printed."""
-    cells = [cell for cell in convert(page).cells if cell.cell_type == "code"]
-    stored = [cell for cell in _stored(page).cells if cell.cell_type == "code"]
-    outputs = (
-        [_printed(cell) for cell in stored] if len(stored) == len(cells) else [""] * len(cells)
-    )
     return [
-        Cell(cell.source, tuple(cell.metadata.get("tags", ())), printed)
-        for cell, printed in zip(cells, outputs, strict=True)
+        Cell(cell.source, tuple(cell.metadata.get("tags", ())), _printed(cell))
+        for cell in page_notebook(page).cells
+        if cell.cell_type == "code"
     ]
 
 
 def answers_of(page: Path) -> dict[str, float]:
     """The true numbers of a page's answers by the keys of their bets, from the widgets' states."""
-    states = _stored(page).metadata.get("widgets", {}).get(STATES, {}).get("state", {})
+    states = page_notebook(page).metadata.get("widgets", {}).get(STATES, {}).get("state", {})
     specs = [state["state"].get("spec", {}) for state in states.values()]
     return {spec["key"]: spec["answer"] for spec in specs if "answer_text" in spec}
-
-
-@cache
-def _stored(page: Path) -> nbformat.NotebookNode:
-    notebook = page.with_suffix(".ipynb")
-    if not notebook.exists():
-        return nbformat.v4.new_notebook()
-    return nbformat.from_dict(json.loads(notebook.read_text(encoding="utf-8")))
 
 
 def _printed(cell: nbformat.NotebookNode) -> str:

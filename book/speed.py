@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
-from book._tools.browser import find_chromium
+from book._tools.browser import PATIENCE_MS, running
 from book._tools.serve import server
 
 FRONT = "book/intro.html"
@@ -26,7 +26,6 @@ LINE = {
     "downloadThroughput": 1.6e6 / 8,
     "uploadThroughput": 0.75e6 / 8,
 }
-PATIENCE_MS = 180_000
 
 # Kept from the start: when the first widget was drawn, and what moved though nobody touched it.
 WATCH = """
@@ -134,16 +133,11 @@ def heaviest(site: Path) -> str:
 def table(site: Path, pages: Sequence[str]) -> Iterator[str]:
     """A line for each page of a built site."""
     yield f"{'page':40} {'bytes':>10} {'requests':>8} {'paint':>8} {'widget':>8}   shift 1440  390"
-    with server(str(site)) as running, sync_playwright() as playwright:
-        Thread(target=running.serve_forever, daemon=True).start()
-        browser = playwright.chromium.launch(
-            executable_path=find_chromium(), args=["--no-sandbox"], timeout=PATIENCE_MS
-        )
+    with server(str(site)) as served, running() as browser:
+        Thread(target=served.serve_forever, daemon=True).start()
         for name in pages:
-            address = f"http://127.0.0.1:{running.server_port}/{name}"
-            yield _line(browser, name, address)
-        browser.close()
-        running.shutdown()
+            yield _line(browser, name, f"http://127.0.0.1:{served.server_port}/{name}")
+        served.shutdown()
 
 
 def _line(browser: Browser, name: str, address: str) -> str:

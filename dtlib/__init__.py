@@ -21,7 +21,9 @@ __getattr__, __dir__, __all__ = face(__name__)
 
 
 def load_ipython_extension(ipython) -> None:
-    """What ``%load_ext dtlib`` does: it brings ``%%ranks`` and starts the ranks' processes."""
+    """What ``%load_ext dtlib`` does: ``%answers``, ``%%ranks``, and ranks that begin to start."""
+    from dtlib.exercises.answers.command import show_answers
     from dtlib.runtime.magic import load_ipython_extension
 
+    ipython.register_magic_function(show_answers, "line", "answers")
     load_ipython_extension(ipython)

@@ -3,6 +3,7 @@
 python -m dtlib           chapter -> module -> lab -> tests, and which of them are there
 python -m dtlib doctor    ranks, threads, GPUs, names, ports, interfaces, transport
 python -m dtlib doctor --json    its cores and GPUs, to paste into a page's 'Your machine'
+python -m dtlib answers FILE     judge what a page has saved [--into NOTEBOOK [--force]]
 """
 
 import json
@@ -86,6 +87,10 @@ def main(arguments: list[str]) -> int:
 
         print(json.dumps(machine_facts()))
         return 0
+    if arguments[:1] == ["answers"]:
+        from dtlib.exercises.answers.command import answers_command
+
+        return answers_command(arguments[1:])
     if arguments:
         asked = arguments[0] in ("-h", "--help", "help")
         print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-import numpy as np
-
 from dtlib.formulas.require import require, require_count
+from dtlib.later import np
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Mesh:
         return len(self.ranks)
 
     @property
-    def grid(self) -> np.ndarray:
+    def grid(self) -> "np.ndarray":
         """The ranks as an array with a dimension for each axis."""
         return np.array(self.ranks).reshape(self.shape)
 

@@ -13,7 +13,6 @@ import os
 import platform
 import statistics
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 
 from dtlib.files import write_whole
@@ -124,6 +123,8 @@ def machine() -> dict[str, str | int]:
 
 def versions() -> dict[str, str]:
     """Python's version and those of the libraries that measurements depend on, if installed."""
+    from importlib import metadata  # late, because a page of the site has none
+
     found = {"python": platform.python_version()}
     for library in _LIBRARIES:
         try:

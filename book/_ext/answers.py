@@ -14,16 +14,20 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
+from book.notebooks.stubs import exercise_text, stub
 from dtlib.contents import chapters
 from dtlib.exercises.declarations.on_page import asked_on_page
-from dtlib.exercises.manifest import exercises_of
+from dtlib.exercises.manifest import Exercise, exercises_of
 from dtlib.exercises.questions.question import questions_of
 
 
-def data_of(number: str) -> dict[str, dict]:
-    """What a page needs of each exercise and question of a chapter, by its lasting name."""
+def data_of(number: str, page: Path) -> dict[str, dict]:
+    """What a page needs of each exercise and question of a chapter, by its lasting name.
+
+    ``page`` is the chapter's text, from which the stubs of code come.
+    """
     exercises = {
-        exercise.slug: {"label": f"exercise {exercise.label}"} | asked_on_page(exercise.declaration)
+        exercise.slug: {"label": f"exercise {exercise.label}"} | box_of(exercise, page)
         for exercise in exercises_of(number)
     }
     questions = {
@@ -31,6 +35,14 @@ def data_of(number: str) -> dict[str, dict]:
         for place, one in enumerate(questions_of(number), start=1)
     }
     return exercises | questions
+
+
+def box_of(exercise: Exercise, page: Path) -> dict:
+    """What the answer of one exercise is judged by; for code, what stands in its editor."""
+    asked = asked_on_page(exercise.declaration)
+    if asked["kind"] == "code":
+        asked |= stub(exercise_text(page, exercise.slug), exercise.declaration)._asdict()
+    return asked
 
 
 class AskQuestions(SphinxPostTransform):
@@ -67,7 +79,10 @@ def hand_over(app: Sphinx, pagename: str, templatename: str, context: dict, doct
     if number is None or "body" not in context:
         return
     notebook = context["pathto"](f"_sources/{context['sourcename']}", 1)
-    data = json.dumps({"notebook": notebook, "exercises": data_of(number)}).replace("<", "\\u003c")
+    exercises = data_of(number, Path(app.srcdir, f"{pagename}.md"))
+    engine = getattr(app.config, "engine_bytes", 0)
+    page = {"notebook": notebook, "engine": engine, "exercises": exercises}
+    data = json.dumps(page).replace("<", "\\u003c")
     context["body"] += f'<script type="application/json" id="dt-exercises">{data}</script>'
 
 

@@ -7,13 +7,16 @@ exercise, the frames of an error, and the claims of a chapter with their tests.
 
 import html
 import re
+import sys
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-VIEW = "application/vnd.jupyter.widget-view+json"
-DRAWN = ('class="dt-figure', 'class="dt-place', VIEW)
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from book.notebooks.pages import DRAWN
+
 COMPARED = 'class="dt-compare'
 FEW_LINES = 4
 # Arguments that say what the reader is to find, or what stands below the figure anyway.
@@ -108,7 +111,10 @@ class FoldErrors(SphinxPostTransform):
 
 
 class FoldChecks(SphinxPostTransform):
-    """The call that judges an answer in a notebook: on the page, a box below the exercise does."""
+    """The call that judges an answer in a notebook: on the page, a box below the exercise does.
+
+    Where the box is an editor, it stands in the place of the lines with the call (class `stub`).
+    """
 
     default_priority = 192
     formats = ("html",)
@@ -116,6 +122,9 @@ class FoldChecks(SphinxPostTransform):
     def run(self, **kwargs) -> None:
         for block in list(self.document.findall(nodes.literal_block)):
             text = block.astext()
+            if not re.search(r'^check\("', text, re.MULTILINE) or block.get("language") != "python":
+                continue
+            block["classes"].append("stub")
             if text.startswith("check(") and "..." in text:
                 box, place = block.parent, block.parent.index(block)
                 box.remove(block)

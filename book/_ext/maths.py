@@ -2,12 +2,14 @@
 reads them, and what is copied is the TeX that the author wrote.
 
 Temml makes the MathML, in QuickJS. A formula that it cannot read is a warning at its line. The
-pieces of a long one are marked, so that `maths.css` can set them on lines of their own.
+pieces of a long one are marked, so that `maths.css` can set them on lines of their own, and the
+terms of the book, so that `reader/terms.js` lights up where else they stand.
 """
 
 import functools
 import html
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,6 +23,9 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from book._ext.terms import Terms
 
 TEMML = Path(__file__).with_name("vendor") / "temml.min.js"  # 0.13.5
 RENDER = """function render(tex, displayMode) {
@@ -53,15 +58,25 @@ def mathml(tex: str, display: bool = False) -> str:
 
     Raises ValueError where Temml cannot read it.
     """
-    markup, error = json.loads(_render()(tex, display))
-    if error:
-        raise ValueError(f"formula {tex!r}: {' '.join(error.split())}")
-    math = ElementTree.fromstring(markup.replace(EMOJI_OFF, ""))
+    math = ElementTree.fromstring(_typeset(tex, display))
+    _terms_of_the_book().mark(math)
     math.attrib = {"display": "block"} if display else {}
     math.set("data-tex", " ".join(tex.split()))
     if display or len(_letters(math)) > LONG:
         _mark_pieces(math)
     return ElementTree.tostring(math, encoding="unicode", short_empty_elements=False)
+
+
+def _typeset(tex: str, display: bool = False) -> str:
+    markup, error = json.loads(_render()(tex, display))
+    if error:
+        raise ValueError(f"formula {tex!r}: {' '.join(error.split())}")
+    return markup.replace(EMOJI_OFF, "")
+
+
+@functools.cache
+def _terms_of_the_book() -> Terms:
+    return Terms(_typeset)
 
 
 def _mark_pieces(math: Element) -> None:

@@ -1,13 +1,19 @@
 """A text notebook (.md) and its executed notebook (.ipynb) lie side by side: which serves what.
 
-The page is made from the .ipynb, which can be taken along; 'edit this page' leads to the .md. Links
-that need the public address of the repository are there only when it is set.
+The page is made from the text of the .md and the outputs of the .ipynb, which can be taken along
+and has no markup; 'edit this page' leads to the .md. Links that need the public address of the
+repository are there only when it is set.
 """
 
+import sys
 from pathlib import Path
 
+import nbformat
 from sphinx.application import Sphinx
 from sphinx.config import Config
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from book.notebooks.pages import page_notebook
 
 COLAB = "https://colab.research.google.com/github"
 
@@ -19,6 +25,13 @@ def prefer_executed(app: Sphinx, config: Config) -> None:
         text = notebook.with_suffix(".md")
         if text.exists():
             config.exclude_patterns.append(text.relative_to(source).as_posix())
+
+
+def put_in_text(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Read the text of a page where its notebook stands: the notebook says it in other words."""
+    file = Path(app.env.doc2path(docname))
+    if file.suffix == ".ipynb" and file.with_suffix(".md").exists():
+        content[0] = nbformat.writes(page_notebook(file.with_suffix(".md")))
 
 
 def source_links(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
@@ -50,5 +63,6 @@ def source_links(app: Sphinx, pagename: str, templatename: str, context: dict, d
 
 def setup(app: Sphinx) -> dict:
     app.connect("config-inited", prefer_executed)
+    app.connect("source-read", put_in_text)
     app.connect("html-page-context", source_links)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

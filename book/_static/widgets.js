@@ -1,6 +1,7 @@
 // Draws the widgets of a page, each when its place comes near the reader's view. A place names the
 // modules, sheets and state that its widget needs; until they are there, and if one does not come,
-// the static figure stands in it. No kernel, no module loader, no other script.
+// the static figure stands in it. No kernel, no module loader, no other script. A live place says so
+// by `dt-live`, and has `widget: { spec, show(spec) }` for what knows of the reader.
 (() => {
   const NEAR = "900px 0px"; // about a screen before it is seen
   const FILES = new URL("widgets/", document.currentScript.src || document.baseURI);
@@ -84,8 +85,18 @@
     const model = await once(stored, () => modelOfWidget(stored, widget));
     place.removeAttribute("id"); // which the widget bears from here on
     const box = place.appendChild(document.createElement("div"));
-    await widget.render({ model, el: box });
+    let stop = await widget.render({ model, el: box });
+    place.widget = {
+      spec: stored.spec,
+      // The same widget of another spec: one with the reader's machine.
+      async show(spec) {
+        stop?.();
+        box.replaceChildren();
+        stop = await widget.render({ model: modelOf({ ...stored, spec }), el: box });
+      },
+    };
     place.classList.add("is-live");
+    place.dispatchEvent(new CustomEvent("dt-live", { bubbles: true }));
     // Room that was kept in vain is given back where nothing that is seen moves.
     if (place.getBoundingClientRect().bottom > innerHeight) place.style.minHeight = 0;
   }

@@ -7,16 +7,35 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MISSING = "Chromium is missing"
 ADVICE = "install it as root (Debian: apt-get install chromium) and run the checks again"
+PATIENCE_MS = 180_000
 _PACKAGE = ["install", "-y", "--no-install-recommends", "chromium"]
 
 
 def find_chromium() -> str | None:
     """The program, or None where there is none."""
     return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextmanager
+def running() -> Iterator:
+    """Chromium, driven by Playwright, until the block ends; SystemExit where there is none."""
+    from playwright.sync_api import sync_playwright  # the site is built without it
+
+    program = find_chromium()
+    if program is None:
+        raise SystemExit(f"{MISSING}: {ADVICE}")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS
+        )
+        yield browser
+        browser.close()
 
 
 def install() -> str:

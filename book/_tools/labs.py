@@ -15,6 +15,7 @@ from nbformat import NotebookNode
 
 from book._tools import notebooks
 from book._tools.layout import public_address, write_if_new
+from book.notebooks.build import notebook_of
 
 STUBS = {"code": "# YOUR CODE HERE\nraise NotImplementedError()", "markdown": "YOUR ANSWER HERE"}
 SOLUTION = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -34,6 +35,14 @@ def released_file(source: Path) -> Path:
 def solved_file(source: Path) -> Path:
     """Where the solved notebook of a lab lies."""
     return source.with_name(f"{source.stem}-solved.ipynb")
+
+
+def files_of(sources: list[Path]) -> list[Path]:
+    """The notebooks of pages and labs: of a lab both."""
+    both = [
+        path for source in sources for path in (source.with_suffix(".ipynb"), solved_file(source))
+    ]
+    return [path for path in both if path.exists()]
 
 
 # From source to notebooks
@@ -111,7 +120,7 @@ def _with_stub(cell: NotebookNode) -> str:
 
 def convert(source: Path) -> NotebookNode:
     """The lab as a notebook, with markers: what nbgrader takes as its source."""
-    return notebooks.convert(source, public_address())
+    return notebook_of(source, public_address())
 
 
 def _text(notebook: NotebookNode) -> str:

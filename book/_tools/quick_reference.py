@@ -10,6 +10,7 @@ from pathlib import Path
 from book._tools.entries import anchor_link
 from book._tools.equations import EQUATION, by_label
 from book._tools.layout import ROOT
+from book._tools.listings.worked import worked
 from dtlib.contents import parts
 from dtlib.formulas.formula import Formula
 
@@ -19,7 +20,8 @@ HEAD = [
     "Every numbered equation of the book that is a formula of its library, in the order of the "
     "chapters. The number leads to the derivation; the name is what you call in code. "
     "{doc}`notation` explains every symbol, and a bandwidth is always one endpoint's, in bytes per "
-    "second and in one direction.",
+    "second and in one direction. What rests on a machine has a value: the book's, and yours "
+    "beside it once you have said what you have (the button with the chip, above).",
     "",
     '<div class="dt-filter" data-label="Name, symbol or words" data-rows=".dt-entry" '
     'data-noun="formulas" data-facets="where"></div>',
@@ -48,6 +50,7 @@ def _entry(formula: Formula, where: str) -> list[str]:
     sentence = inspect.getdoc(formula).split("\n\n")[0].replace("\n", " ")
     unit = f", in {formula.unit}" if formula.unit else ""
     holds = f" Holds when: {formula.conditions}." if formula.conditions else ""
+    value = worked(formula)
     return [
         "",
         ":::{container} dt-entry",
@@ -57,6 +60,7 @@ def _entry(formula: Formula, where: str) -> list[str]:
         f"$$ {formula.equation} $$",
         "",
         f"`{formula.name}`{unit}.{holds}",
+        *(["", value] if value else []),
         ":::",
     ]
 

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from book._engine.build import FOLDER, NO_ENGINE
 from book._press import search
 from book._tools.layout import ROOT
 
@@ -36,5 +37,7 @@ def build_on(folder: str) -> int:
     seconds = time.perf_counter() - start
     if not (built / search.FOLDER).is_dir():
         print(search.NO_PAGEFIND)
+    if not (built / FOLDER).is_dir():
+        print(NO_ENGINE)
     print(f"site: {pages} pages in {seconds:.1f} s, {built.relative_to(ROOT)}/index.html")
     return 0

@@ -13,9 +13,8 @@ Where the two tables swap, sums become copies and copies sums: the adjoint of a 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from dtlib.collectives.schedule import Schedule
+from dtlib.later import np
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Holding:
     rule: Callable = field(repr=False)
     cells: int = 0
 
-    def table(self, P: int, chunks: int) -> np.ndarray:
+    def table(self, P: int, chunks: int) -> "np.ndarray":
         """Who holds what, ranks x chunks. Raises ValueError for a wrong number of chunks."""
         if chunks % P**self.cells:
             what = "an owner for every chunk" if self.cells == 1 else "a block for every pair"
@@ -45,7 +44,7 @@ class Holding:
         ranks, numbers = np.arange(P)[:, None], np.arange(chunks)
         return np.broadcast_to(self.rule(ranks, numbers, P, chunks), (P, chunks))
 
-    def __call__(self, schedule: Schedule) -> np.ndarray:
+    def __call__(self, schedule: Schedule) -> "np.ndarray":
         identity = np.eye(schedule.P, dtype=np.int16)
         return identity[:, None, :] * self.table(schedule.P, schedule.chunks)[:, :, None]
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 from typing import NamedTuple
 
-import numpy as np
+from dtlib.later import np
 
 
 class Send(NamedTuple):
@@ -92,7 +92,7 @@ class Round:
                 raise ValueError(f"round {t}: {send}, but the {what} are 0..{most - 1}")
         return self
 
-    def one_chunk_each(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def one_chunk_each(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
         """Columns ``src, dst, chunk, reduce`` with one entry per chunk instead of per message."""
         if (self.count == 1).all():
             return self.src, self.dst, self.chunk, self.reduce

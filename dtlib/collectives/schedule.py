@@ -21,9 +21,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-import numpy as np
-
 from dtlib.collectives.rounds import Round, Rounds, Run, Send
+from dtlib.later import np
 
 __all__ = ["Round", "Rounds", "Run", "Schedule", "Send"]
 

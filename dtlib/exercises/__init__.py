@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dtlib.lazy import face
 
 if TYPE_CHECKING:
+    from dtlib.exercises.answers.unanswered import Unanswered, attempt
     from dtlib.exercises.engine import check
     from dtlib.exercises.practice.job import PracticeJob
     from dtlib.exercises.practice.link import PracticeLink

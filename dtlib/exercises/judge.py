@@ -150,5 +150,7 @@ def call(answer: Callable, *args: Any, passing: tuple[type[Exception], ...] = ()
 def _brief(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
+    if inspect.isfunction(value):
+        return value.__name__  # its repr would name an address
     line = " ".join(repr(value).split())
     return line if len(line) < 50 else f"{line[:40]} ..."

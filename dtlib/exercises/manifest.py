@@ -32,6 +32,7 @@ class Exercise:
     minutes: int
     skill: str
     covers: tuple[str, ...] = ()
+    needs: str = ""
 
     @property
     def group(self) -> str:

@@ -1,4 +1,4 @@
-"""The three answers of a check: passed, not yet, and no such exercise."""
+"""What a check answers: passed, not yet, or that there is no such exercise."""
 
 from dataclasses import dataclass
 
@@ -32,8 +32,11 @@ class NotYet(DtlibError, AssertionError):
         self.reason = reason
         self.label = label
 
+    def __repr__(self) -> str:
+        return f"Not yet. {self}"
+
     def _render_traceback_(self) -> list[str]:
-        return [f"Not yet. {self}"]
+        return [repr(self)]
 
 
 class UnknownExercise(DtlibError, LookupError):

@@ -185,6 +185,17 @@ def spellings(unit: str) -> dict[str, float]:
     return {name: float(other / size) for name, (kind, other) in _UNITS.items() if kind == base}
 
 
+def ladder(unit: str) -> list[str]:
+    """The units, smallest first, in which a sentence prints what is asked for in ``unit``.
+
+    A unit that is not known, such as a noun, is the only one; a plain number has none.
+
+    >>> ladder("ms")[:3], ladder("hops"), ladder("%")
+    (['ns', 'µs', 'ms'], ['hops'], [])
+    """
+    return _LADDERS.get(_UNITS[unit][0], []) if unit in _UNITS else [unit]
+
+
 def format_quantity(value: float, unit: str = "", digits: int = 2) -> str:
     """Print a value given in base units, with at least `digits` significant digits.
 

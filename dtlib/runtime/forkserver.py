@@ -14,7 +14,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
 
+from dtlib.runtime.sweeper import FOLDER
+
 _PRELOADED = [
+    "dtlib.runtime.sweeper",
     "torch",
     "torch.distributed",
     "torch._dynamo",  # else the first optimizer imports it, for seconds, in every rank
@@ -45,7 +48,8 @@ def start_server() -> None:
 def start_process(target: Callable, args: tuple, name: str) -> mp.process.BaseProcess:
     """Fork a process from the server. It may have children of its own, so it is no daemon."""
     process = mp.get_context("forkserver").Process(target=target, args=args, name=name)
-    with _starting():
+    start_server()
+    with _hidden_main():  # for seconds, while the server loads torch: no setting waits with it
         process.start()
     return process
 
@@ -66,6 +70,7 @@ def _starting() -> Iterator[None]:
     loopback = "lo0" if sys.platform == "darwin" else "lo"
     # One thread per rank: more ranks than cores with several threads each only wait for each other.
     settings = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": loopback}
+    settings[FOLDER] = mp.util.get_temp_dir()
     with _environment(settings), _hidden_main():
         yield
 

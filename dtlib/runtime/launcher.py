@@ -1,11 +1,13 @@
 """`launch`: get ranks, from a warm pool or from the torchrun that started this process."""
 
 import atexit
+import contextlib
 import os
+import threading
 
 from dtlib.runtime import rank_process
 from dtlib.runtime.backend import choose_backend, visible_gpus
-from dtlib.runtime.forkserver import check_platform
+from dtlib.runtime.forkserver import check_platform, start_server
 from dtlib.runtime.pool import Pool
 from dtlib.runtime.ranks import PoolRanks, Ranks, check_timeout
 from dtlib.runtime.torchrun import TorchrunRanks, is_torchrun
@@ -75,14 +77,58 @@ def launch(
     if is_torchrun():
         return TorchrunRanks(n, timeout, debug, backend)
     if n is None:
-        gpus = 0 if backend == "gloo" else visible_gpus()
-        n = gpus if gpus > 1 else DEFAULT_RANKS
+        n = _default_ranks(0 if backend == "gloo" else visible_gpus())
     return PoolRanks(_warm_pool(n, choose_backend(n, backend)), timeout, debug)
 
 
-def _warm_pool(n: int, backend: str) -> Pool:
+def start_in_background() -> str:
+    """Begin to start the ranks that `launch()` gives, and say what they are, in one line.
+
+    Whoever wants them first waits for them. If they cannot start, that launch tries again, and
+    tells why. Raises as `launch` where there can be no ranks at all.
+    """
+    check_platform()
+    if is_torchrun():
+        return "the ranks that torchrun has started"
+    gpus = visible_gpus()
+    n = _default_ranks(gpus)
+    pool = _pool(n, choose_backend(n))
+    start_server()  # here: it needs the settings of this process for a moment
+    threading.Thread(target=_started_quietly, args=(pool,), daemon=True).start()
+    return _said_of(n, pool.backend, gpus)
+
+
+def _said_of(n: int, backend: str, gpus: int) -> str:
+    """What there is, for a reader.
+
+    >>> _said_of(4, "gloo", 0), _said_of(8, "nccl", 8)
+    ('4 ranks over gloo on the CPU, starting; no GPU', '8 ranks over NCCL, starting; each a GPU')
+    >>> _said_of(4, "gloo", 1)
+    '4 ranks over gloo on the CPU, starting; NCCL needs a GPU for each, there is 1'
+    """
+    if backend == "nccl":
+        return f"{n} ranks over NCCL, starting; each a GPU"
+    idle = f"NCCL needs a GPU for each, there is {gpus}" if gpus else "no GPU"
+    return f"{n} ranks over gloo on the CPU, starting; {idle}"
+
+
+def _started_quietly(pool: Pool) -> None:
+    with contextlib.suppress(Exception):  # told by the launch that tries again
+        pool.start()
+
+
+def _default_ranks(gpus: int) -> int:
+    return gpus if gpus > 1 else DEFAULT_RANKS
+
+
+def _pool(n: int, backend: str) -> Pool:
     pool = _pools.pop((n, backend), None) or Pool(n, backend)
     _pools[n, backend] = pool
+    return pool
+
+
+def _warm_pool(n: int, backend: str) -> Pool:
+    pool = _pool(n, backend)
     pool.start()
     idle = [key for key in _pools if not _pools[key].users and _pools[key] is not pool]
     while idle and pool.n + sum(size for size, _ in idle) > IDLE_RANKS_KEPT:
@@ -96,7 +142,12 @@ def close_pools() -> None:
         pool.close()
 
 
+def _end_pools() -> None:
+    for pool in _pools.values():
+        pool.end()
+
+
 # multiprocessing waits for its processes at exit: end ours before.
-atexit.register(close_pools)
+atexit.register(_end_pools)
 # A fork of the notebook process must not talk to ranks that are not its own.
 os.register_at_fork(after_in_child=_pools.clear)

@@ -5,7 +5,7 @@ import traceback
 from typing import Any
 
 from dtlib.runtime.errors import RanksError
-from dtlib.runtime.launcher import launch
+from dtlib.runtime.launcher import launch, start_in_background
 from dtlib.runtime.ranks import PoolRanks, Ranks
 
 _USAGE = (
@@ -17,11 +17,11 @@ _ranks: dict[int | None, Ranks] = {}
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Register `%%ranks`, and start the ranks' processes while the reader reads on."""
+    """Register `%%ranks`, say what ranks there are, and start them while the reader reads on."""
     ipython.register_magic_function(
         lambda line, cell: run_on_ranks(line, cell, ipython), "cell", "ranks"
     )
-    _ranks_of(None)
+    print(start_in_background())
 
 
 def run_on_ranks(line: str, cell: str, ipython: Any) -> None:

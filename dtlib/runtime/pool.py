@@ -8,6 +8,7 @@ cannot be freed, or does not come, all are replaced: names are there on all rank
 
 import contextlib
 import multiprocessing as mp
+import multiprocessing.util
 import os
 import shutil
 import sys
@@ -46,6 +47,7 @@ class Pool:
         self._needs_group = True
         self._lock = threading.Lock()
         self._owner: int | None = None
+        self._ended = False
 
     def call(
         self,
@@ -100,6 +102,11 @@ class Pool:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
 
+    def end(self) -> None:
+        """Close for good, as this process ends: a start that is under way makes no more ranks."""
+        self._ended = True
+        self.close()
+
     # Turns: one request at a time.
 
     @contextlib.contextmanager
@@ -135,9 +142,11 @@ class Pool:
 
     def _fork(self) -> None:
         start_server()
-        self._directory = tempfile.mkdtemp(prefix="dtlib-ranks-")
+        self._directory = tempfile.mkdtemp(prefix="dtlib-ranks-", dir=mp.util.get_temp_dir())
         self._needs_group = True
         for rank in range(self.n):
+            if self._ended:
+                raise RanksError("no ranks are started any more, this process ends")
             self._handles.append(self._fork_rank(rank, Path(self._directory)))
         self._in_step = True
 

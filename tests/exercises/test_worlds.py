@@ -7,7 +7,14 @@ import pytest
 import torch
 
 from dtlib.exercises import Deadlock, TransportError, record
-from dtlib.exercises.worlds import record_replicas, record_team
+from dtlib.exercises.worlds import record_replicas, record_team, threads
+
+
+@pytest.fixture(params=[True, False], ids=["threads", "steps"], autouse=True)
+def kind(request, monkeypatch):
+    """Both kinds of world have the same rules, and the same words."""
+    monkeypatch.setattr(threads, "threads_start", lambda: request.param)
+    return request.param
 
 
 def ranks(P, n=4):
@@ -222,7 +229,8 @@ def test_a_receive_buffer_read_before_wait_holds_nan():
     assert all(np.isnan(early).all() for early in record(reads_too_early, ranks(2)).results)
 
 
-def test_a_loop_that_never_ends_is_reported_with_its_rank():
+@pytest.mark.parametrize("kind", [True], indirect=True)
+def test_a_loop_that_never_ends_is_reported_with_its_rank(kind):
     release = threading.Event()
 
     def loops(comm, x):

@@ -23,8 +23,8 @@ from dtlib.lazy import for_editors, shown_in
 
 # fmt: off
 GROUND = [
-    "lazy", "errors", "files", "formulas", "style", "drawing", "timeline", "recordings", "mesh",
-    "machines", "models", "layout", "runtime",
+    "lazy", "later", "errors", "files", "formulas", "style", "drawing", "timeline", "recordings",
+    "mesh", "machines", "models", "layout", "runtime",
 ]
 ABOVE = [
     "contents", "shown", "estimator", "micro_lab", "explore", "exercises", "__main__", "__init__",

@@ -17,6 +17,7 @@ from book.__main__ import verify
 from book._tools import labs, notebooks
 from book._tools.checks import STEPS
 from book._tools.layout import ROOT, lab_sources
+from book.kernels import named_sockets
 
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 PLACES = f"{ROOT}{os.pathsep}{Path(__file__).parent}"
@@ -165,8 +166,10 @@ def graded_course(folder: Path, sources, config="") -> dict:
             handed_in.parent.mkdir(parents=True)
             shutil.copy(file(source), handed_in)
     settings = folder / "nbgrader_config.py"
-    settings.write_text(settings.read_text() + config)
-    run("nbgrader", "autograde", "*", cwd=folder)
+    with named_sockets() as kernels:
+        kernel = f"\nc.KernelManager.update({dict(kernels.KernelManager)})\n"
+        settings.write_text(settings.read_text() + config + kernel)
+        run("nbgrader", "autograde", "*", cwd=folder)
     with Gradebook(f"sqlite:///{folder}/gradebook.db", folder.name) as gradebook:
         return {
             (name, who["student"]): (who["score"], who["max_score"])

@@ -11,6 +11,7 @@ from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from processes import come_to_rest
 
+from book.kernels import named_sockets
 from dtlib.runtime.magic import _parse
 
 CELLS = {
@@ -56,8 +57,11 @@ POD = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT"
 async def execute(**environment):
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    client = NotebookClient(notebook, timeout=1800, allow_errors=True, kernel_name="python3")
-    await client.async_execute(env={**os.environ, **environment})
+    with named_sockets() as config:
+        client = NotebookClient(
+            notebook, config=config, timeout=1800, allow_errors=True, kernel_name="python3"
+        )
+        await client.async_execute(env={**os.environ, **environment})
     return {name: shown(cell) for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
@@ -170,7 +174,11 @@ def test_a_cell_that_cannot_run_is_refused_in_few_words(page):
     assert page["push a lock"].startswith("RanksError: the value of 'lock' cannot be sent")
 
 
-@pytest.mark.parametrize("name", ["load", "scale", "lock"])
+def test_the_extension_says_what_ranks_there_are(page):
+    assert page["load"] == "4 ranks over gloo on the CPU, starting; no GPU"
+
+
+@pytest.mark.parametrize("name", ["scale", "lock"])
 def test_other_cells_show_nothing(page, name):
     assert page[name] == ""
 

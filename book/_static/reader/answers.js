@@ -1,6 +1,6 @@
 // Below each exercise a place for its answer: numbers, choices and formulas are judged here, by the
-// exercise's own declaration; code is copied and judged in the notebook. What was written stays in
-// this browser.
+// exercise's own declaration; code has an editor (code/offer.js). What was written stays in this
+// browser.
 (() => {
   const KEY = "dtlib-answer:";
   const h = (tag, attributes, ...children) => {
@@ -58,17 +58,31 @@
 
   function inNotebook(notebook) {
     const link = h("a", { href: notebook, download: "" }, "notebook of this page");
-    return h("p", {}, "Write it in the ", link, "; check judges it there.");
+    return h("p", {}, "Or write it in the ", link, "; check judges it there.");
+  }
+
+  // What was written can be taken along: every place of the class, and the head of the exercises.
+  function offerToSave() {
+    const title = document.querySelector("#exercises > h2");
+    title?.after(h("p", { class: "dt-save" }));
+    for (const place of document.querySelectorAll(".dt-save"))
+      place.append(
+        h("button", { type: "button", onclick: dtKept.download }, "Save my answers"),
+        " in a file, which ",
+        h("code", {}, "python -m dtlib answers FILE"),
+        " judges and puts into notebooks.",
+      );
   }
 
   function start() {
+    offerToSave();
     const data = document.getElementById("dt-exercises");
     if (!data) return;
     const { notebook, exercises } = JSON.parse(data.textContent);
     for (const [slug, exercise] of Object.entries(exercises)) {
       const place = document.getElementById(slug);
-      if (!place) continue;
-      const inside = exercise.kind === "code" ? [] : judged(exercise, slug);
+      if (!place || exercise.kind === "code") continue;
+      const inside = judged(exercise, slug);
       if (exercise.kind !== "numbers") inside.push(inNotebook(notebook));
       const label = `Your answer to ${exercise.label}`;
       place.append(h("div", { class: "dt-answer-box", role: "group", "aria-label": label }, ...inside));

@@ -241,9 +241,7 @@
   }
 
   function save(say) {
-    const address = URL.createObjectURL(new Blob([dtKept.save()], { type: "application/json" }));
-    h("a", { href: address, download: "algebra-of-distributed-training.json" }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
+    dtKept.download();
     say(`Saved: ${count(dtKept.names().length, "entry", "entries")}.`);
   }
 

@@ -3,8 +3,10 @@
 //
 //   dtlib-read            the numbers of the chapters that were read to their end
 //   dtlib-bet:<key>       { value, unit, sure? } or { skipped: true } (also written by the widgets)
+//   dtlib-scene:<key>     { level, ... } how far a scene was played (written by the widgets)
 //   dtlib-machine         { version, gpu, gpus, link, ... } what the reader has (machine.js)
-//   dtlib-answer:<slug>   { texts, passed } of an exercise or a question
+//   dtlib-answer:<slug>   { texts, passed } of an exercise or a question; { passed, answer } of one in code
+//   dtlib-code:<name>     the text in the editor of an exercise (its slug) or of a cell (its id)
 //
 // Whoever keeps more adds a line here and calls `dtKept.write(name, data)`: it is then saved, taken
 // over and erased with the rest. The choice of colours belongs to the screen and is none of it.
@@ -38,8 +40,8 @@ const dtKept = (() => {
 
   function tell(name) {
     dispatchEvent(new CustomEvent(CHANGED, { detail: name }));
-    const [, bet] = name.match(/^dtlib-bet:(.+)/) ?? [];
-    if (bet) dispatchEvent(new CustomEvent("dtlib-bet", { detail: bet }));
+    const [, key] = name.match(/^dtlib-(?:bet|scene):(.+)/) ?? [];
+    if (key) dispatchEvent(new CustomEvent("dtlib-bet", { detail: key }));
   }
 
   function names() {
@@ -57,6 +59,14 @@ const dtKept = (() => {
   // All of it as the text of a file.
   const save = (now = new Date()) =>
     JSON.stringify({ format: FORMAT, version: VERSION, saved: now.toISOString(), kept: all() }, null, 1);
+
+  // Hand that file over.
+  function download() {
+    const address = URL.createObjectURL(new Blob([save()], { type: "application/json" }));
+    const link = Object.assign(document.createElement("a"), { href: address, download: "algebra-of-distributed-training.json" });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  }
 
   // Take over what such a file holds, beside what is here already; how many things it held.
   function take(text) {
@@ -86,5 +96,5 @@ const dtKept = (() => {
     for (const event of [CHANGED, "dtlib-bet", "storage"]) addEventListener(event, () => call());
   }
 
-  return { read, write, names, all, save, take, erase, watch };
+  return { read, write, names, all, save, download, take, erase, watch };
 })();

@@ -2,6 +2,7 @@
 // that follows. A number's element carries its formula over roles; its tip says both conditions.
 
 import { completed, decoded, encoded, FIELDS, heard, MACHINE, printed, rolesOf, valueOf } from "./roles.js";
+import { showIn } from "./theirs.js";
 
 const NAME = "dtlib-machine";
 const VERSION = 1;
@@ -64,7 +65,17 @@ export function apply() {
     delete number.dataset.yoursSaid;
     if (chosen) showYours(number, roles, full);
   }
+  for (const place of document.querySelectorAll(".dt-place.is-live")) showInWidget(place);
 }
+
+function showInWidget(place) {
+  const chosen = choice();
+  const full = completed(chosen ?? {}, known);
+  const roles = chosen && rolesOf(full, known);
+  showIn(place, rolesOf(completed({}, known), known), roles, machineOf(full));
+}
+
+document.addEventListener("dt-live", ({ target }) => showInWidget(target));
 
 function showYours(number, roles, full) {
   const { yours: js, printed: shape } = number.dataset;

@@ -97,3 +97,49 @@ export function heard(text, { gpus }) {
   if (!gpus[first.entry]) throw new Error(`${first.name} is not in the book's catalog: choose what is nearest`);
   return { gpu: first.entry, gpus: String(found.length), link: gpus[first.entry].link };
 }
+
+// Figures of a machine among the variables of a widget's formulas, by the word in a variable's name:
+// the unit that they are said in, and who may play them.
+const FIGURES = {
+  alpha: [1e-6, " µs", ["port_alpha", "link_alpha", "host_alpha"]],
+  beta: [1e9, " GB/s", ["port_beta", "link_beta", "host_beta"]],
+  peak: [1e12, " TFLOP/s", ["gpu_peak_bf16"]],
+  bandwidth: [1e12, " TB/s", ["gpu_hbm_bandwidth"]],
+  memory: [1e9, " GB", ["gpu_hbm_bytes"]],
+};
+
+// The role that a variable plays where its value is the book's own figure, or nothing.
+function roleOf(name, value, book) {
+  const word = Object.keys(FIGURES).find((one) => name.includes(one));
+  if (!word) return null;
+  const [unit, rest, roles] = FIGURES[word];
+  const role = roles.find((one) => book[one] === value);
+  return role ? { role, shape: { unit, rest, digits: 3, decimals: 1 } } : null;
+}
+
+const withValue = (control, value) => {
+  const values = [...new Set([...control.values, value])].sort((a, b) => a - b);
+  return { ...control, values, index: values.indexOf(value) };
+};
+
+// A widget of formulas on the reader's machine: its spec, and what differs from the book's, or null
+// where nothing does, or the widget has machines to choose from. Its task is about the book's machine,
+// and steps aside.
+export function onMachine(spec, book, theirs) {
+  if (!spec?.fixed || !spec.curves || spec.gpus) return null;
+  const differs = [];
+  const other = (name, value) => {
+    const found = roleOf(name, value, book);
+    if (!found || theirs[found.role] === undefined || theirs[found.role] === value) return null;
+    const { role, shape } = found;
+    const said = (figure) => printed(figure, shape).replace(/\.0+(?= )/, "");
+    differs.push({ name, yours: said(theirs[role]), book: said(value) });
+    return theirs[role];
+  };
+  const fixed = spec.fixed.map(([name, value]) => [name, other(name, value) ?? value]);
+  const controls = spec.controls.map((control) => {
+    const value = control.kind === "slider" ? other(control.name, control.values[control.index]) : null;
+    return value === null ? control : withValue(control, value);
+  });
+  return differs.length ? { spec: { ...spec, fixed, controls, task: null }, differs } : null;
+}

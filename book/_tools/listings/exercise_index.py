@@ -11,7 +11,9 @@ from dtlib.exercises.manifest import Exercise, manifest
 
 HEAD = """# Exercises
 
-Every exercise of the chapters and every task of the {doc}`labs`, with what it trains. Kinds are what you do: *compute* a number, *repair* something broken, *derive* or *design*. Stars are difficulty, minutes those of somebody who has read the chapter. What is judged *in the page* is answered below the exercise itself; *by code*, `check` runs what you wrote in the notebook; *by hand*, a person reads your argument, or you do, against the folded solution. What you have solved on these pages in this browser is marked.
+Every exercise of the chapters and every task of the {doc}`labs`, with what it trains. Kinds are what you do: *compute* a number, *repair* something broken, *derive* or *design*. Stars are difficulty, minutes those of somebody who has read the chapter. What is judged *in the page* is answered below the exercise itself; *by code*, `check` runs what you wrote, in the editor below the exercise or in the notebook; *by hand*, a person reads your argument, or you do, against the folded solution. What you have solved on these pages in this browser is marked.
+
+<p class="dt-save"></p>
 
 <div class="dt-filter" data-label="Words" data-rows=".dt-index tbody tr" data-noun="exercises" data-facets="where kind stars judged" data-most="minutes" data-sort="minutes stars" data-kept="dtlib-answer:"></div>
 

@@ -1,4 +1,4 @@
-"""A lab as one zip that runs: its folder, the library of this edition, and how to begin.
+"""A lab or a page as one zip that runs: its files, the library of this edition, and how to begin.
 
 The same files give the same bytes, whenever and wherever it is made.
 """
@@ -29,18 +29,27 @@ Python 3.11 or later, on Linux or macOS (Windows through WSL). In this folder:
 
 def archive(source: Path, root: Path = ROOT) -> bytes:
     """The zip of the lab with this source."""
+    return _with_library(source.stem, _files(source.parent, source.parent), root)
+
+
+def page_archive(notebook: Path, root: Path = ROOT) -> bytes:
+    """The zip of a page that is a notebook."""
+    return _with_library(notebook.stem, _files(notebook, notebook.parent), root)
+
+
+def _with_library(name: str, files: dict[str, bytes], root: Path) -> bytes:
     library = f"dtlib-{_version(root)}.zip"
     start = {
-        "START.md": START.format(name=source.stem).encode(),
+        "START.md": START.format(name=name).encode(),
         "requirements.txt": requirements(root, library).encode(),
         library: library_archive(root),
     }
-    return zipped(source.stem, start | _files(source.parent, source.parent))
+    return zipped(name, start | files)
 
 
 @cache
 def library_archive(root: Path = ROOT) -> bytes:
-    """The library as pip installs it, the same in the zip of every lab."""
+    """The library as pip installs it, the same in every zip."""
     found = {}
     for place in LIBRARY:
         found |= _files(root / place, root)

@@ -14,8 +14,8 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import call, function, items, whole
 from dtlib.exercises.judges import orders
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 # fmt: off
 MB, GB, ms = 10**6, 10**9, 1e-3

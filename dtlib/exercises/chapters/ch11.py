@@ -14,8 +14,8 @@ from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import call, function, items, whole
 from dtlib.exercises.judges.arrays import same_array
 from dtlib.exercises.judges.schedules import must_pass, schedule_of
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 # fmt: off
 MB = 10**6

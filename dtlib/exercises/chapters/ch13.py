@@ -9,8 +9,8 @@ from dtlib.exercises.declarations.functions import Formula, same_number
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import Limit, call, function, items, number, real
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 # fmt: off
 GB, MB, us, ms = 10**9, 10**6, 1e-6, 1e-3

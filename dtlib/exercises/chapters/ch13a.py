@@ -14,8 +14,8 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import Limit, call, function, items, number, whole
 from dtlib.exercises.judges.schedules import must_pass, schedule_of
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 # fmt: off
 GB, us = 10**9, 1e-6

@@ -10,8 +10,8 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
 from dtlib.exercises.judge import call, function, items, real, whole
 from dtlib.exercises.judges.arrays import same_array
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 # fmt: off
 GB = 10**9

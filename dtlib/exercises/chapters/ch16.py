@@ -262,7 +262,7 @@ fair_bytes = Numbers(
 stage_that_remembers_less = Made(
     "ex-stage-that-remembers-less",
     About("A stage that remembers less", "repair", 2, 20,
-          "recompute a stage's forward pass once, not twice", ("x16.7",)),
+          "recompute a stage's forward pass once, not twice", ("x16.7",), needs="torch"),
     stage_law, lambda: Stage,
     "two forward passes a micro-batch, nothing kept but the input, every gradient right",
     {
@@ -306,7 +306,7 @@ def _front_law(given: Any, right: list, *machine: Any) -> None:
         points = {tuple(round(real(x, "a point"), 6) for x in point) for point in given}
     except TypeError:
         raise NotYet("give a list of points (time, bytes)") from None
-    for point in points:
+    for point in sorted(points):
         if point not in _reachable(*machine):
             raise NotYet(f"no schedule gives time and bytes {point}")
         if point not in _front(*machine):

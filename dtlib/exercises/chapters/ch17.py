@@ -9,8 +9,8 @@ from dtlib.exercises.declarations.functions import Function
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import items, real, whole
 from dtlib.exercises.judges.arrays import same_array
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 # fmt: off
 GB, ms = 10**9, 1e-3

@@ -12,8 +12,8 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import items, real, whole
 from dtlib.exercises.judges.arrays import same_array
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 # fmt: off
 _ALL, _HOT = 1024 * 4096 * 2, 512 * 4096 * 2
@@ -219,7 +219,8 @@ def _counts(chosen, experts, ranks, *, stable=True, by_rank=True, all_there=True
 def _choices() -> Iterator[tuple[str, tuple]]:
     rng = np.random.default_rng(18)
     for experts, ranks, most in ((8, 4, 3), (8, 2, 8), (6, 3, 4), (4, 4, 4), (16, 4, 16)):
-        yield f"{experts} experts on {ranks} ranks", (rng.integers(0, most, 40), experts, ranks)
+        chosen = rng.integers(0, most, 40).astype(np.intp)
+        yield f"{experts} experts on {ranks} ranks", (chosen, experts, ranks)
 
 
 def _same_counts(given: Any, right: tuple, chosen, experts, ranks) -> None:

@@ -11,8 +11,8 @@ from dtlib.exercises.declarations.functions import Function, same_number
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import call, function, items, number, real, whole
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import torch
 
 # fmt: off
 GB = 1e9
@@ -336,9 +336,9 @@ def _meter_law(answer: Any) -> None:
 
 own_meter = Made(
     "ex-own-meter",
-    About("A meter of your own", "design", 3, 30, "measure what autograd keeps", ("x19.4",)),
-    _meter_law, lambda: _meter,
-    "inputs and outputs, each storage once, weights not at all",
+    About("A meter of your own", "design", 3, 30, "measure what autograd keeps", ("x19.4",),
+          needs="torch"),
+    _meter_law, lambda: _meter, "inputs and outputs, each storage once, weights not at all",
     {
         "saved twice": lambda: partial(_meter, once=False),
         "weight is there anyway": lambda: lambda function, x, besides: _meter(function, x, []),

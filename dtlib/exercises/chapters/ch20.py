@@ -12,8 +12,8 @@ from dtlib.exercises.declarations.numbers import Asked, Numbers, one_of
 from dtlib.exercises.declarations.on_ranks import OnRanks
 from dtlib.exercises.judge import real
 from dtlib.exercises.judges.sharded import run_clip, run_step, same_clipped, same_weights
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 # fmt: off
 thirteen_billion_sharded = Numbers(

@@ -324,7 +324,7 @@ your_own_revolve = Function(
 your_own_checkpoint = Made(
     "ex-your-own-checkpoint",
     About("A checkpoint of your own", "repair", 3, 40,
-          "recompute a function with all its gradients"),
+          "recompute a function with all its gradients", needs="torch"),
     again_law, lambda: again,
     "twice forward, the input kept and nothing else, every gradient with all its bits",
     {

@@ -241,7 +241,8 @@ def _swap(store, x, use, *, first=True, second=True, copied=False):
 
 two_waits = Made(
     "ex-two-waits",
-    About("Two waits", "repair", 2, 12, "wait before memory is changed and before it is read"),
+    About("Two waits", "repair", 2, 12, "wait before memory is changed and before it is read",
+          needs="torch"),
     _swap_law, lambda: _swap, "with the slowest store that is allowed, and with a quick one",
     {
         "was changed while it was on its way": lambda: partial(_swap, first=False),
@@ -323,7 +324,8 @@ def _stream(store, keys, work, lookahead, *, ahead=lambda k: k, late=False, wait
 
 the_loop = Made(
     "ex-the-loop",
-    About("The loop", "design", 3, 30, "write a loop that fetches ahead, works and sends back"),
+    About("The loop", "design", 3, 30, "write a loop that fetches ahead, works and sends back",
+          needs="torch"),
     _stream_law, lambda: _stream, "in order, ahead and no further, and all of it back",
     {
         "too few have been asked for": lambda: partial(_stream, ahead=lambda k: 0),

@@ -13,6 +13,7 @@ class About(NamedTuple):
 
     ``covers`` names what it takes up of the sources: true/false items (A), proofs (B) and programs
     (C) as in dtlib/contents.toml; worked examples (Ex); exercise k of source chapter N (xN.k).
+    ``needs`` names a package without which no answer can be judged, and which a page lacks.
     """
 
     title: str
@@ -21,6 +22,7 @@ class About(NamedTuple):
     minutes: int
     skill: str
     covers: tuple[str, ...] = ()
+    needs: str = ""
 
 
 def no_library(answer: Any) -> None:
@@ -73,7 +75,7 @@ class Declaration(ABC):
 
     def stubs(self) -> list:
         """What a cell holds before the reader has written anything, and other non-answers."""
-        return [..., None, float("nan"), "35 ms", lambda *args: None]
+        return [..., None, float("nan"), "35 furlongs", lambda *args: None]
 
     def secrets(self) -> list[float]:
         """Numbers that no verdict may show."""

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
+from dtlib.exercises.answers.reading import read_formula
 from dtlib.exercises.declarations.declaration import Declaration, not_implemented
 from dtlib.exercises.judge import Limit, call, function, number
 from dtlib.exercises.verdict import NotYet
@@ -107,6 +108,15 @@ class Formula(Function):
     """
 
     limits: tuple[Limit, ...] = ()
+
+    def judge(self, answer: Any) -> str:
+        if isinstance(answer, str) and self.of_numbers():
+            answer = read_formula(answer, self.signature, [args for _, args in self.cases()])
+        return super().judge(answer)
+
+    def of_numbers(self) -> bool:
+        """Whether all that it is tried on are numbers: then it may be answered by a text."""
+        return all(is_number(value) for _, args in self.cases() for value in args)
 
     def _hint(self, answer: Callable) -> str:
         known = super()._hint(answer)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dtlib.exercises.answers.reading import read_choice, read_number
 from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.exercises.judge import items, number
 from dtlib.exercises.verdict import NotYet
@@ -38,9 +39,9 @@ class Asked:
                 )
 
     def judge(self, answer: Any) -> None:
-        """Raise `NotYet` unless ``answer`` is the value."""
+        """Raise `NotYet` unless ``answer``, a number or a text such as "35 ms", is the value."""
         number(
-            answer,
+            read_number(answer, self.name, self.unit) if isinstance(answer, str) else answer,
             self.value,
             self.name,
             self.unit,
@@ -76,6 +77,8 @@ class Chosen:
         """Raise `NotYet` unless ``answer`` is the right choice."""
         if getattr(answer, "shape", None) == ():
             answer = answer.item()
+        if isinstance(answer, str):
+            answer = read_choice(answer, self.name, (self.value, *self.among))
         allowed = sorted([self.value, *self.among])
         if type(answer) is not type(self.value) or answer not in allowed:
             raise NotYet(f"{self.name} must be one of {allowed}, got {answer!r}")

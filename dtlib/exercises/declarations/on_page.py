@@ -7,8 +7,7 @@ what the declaration says; code is judged in the notebook.
 from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.exercises.declarations.functions import Formula
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
-from dtlib.formulas.require import is_number
-from dtlib.formulas.units import spellings
+from dtlib.formulas.units import ladder, spellings
 
 
 def asked_on_page(declaration: Declaration) -> dict:
@@ -16,9 +15,9 @@ def asked_on_page(declaration: Declaration) -> dict:
     if isinstance(declaration, Numbers):
         asked = [_field(one) for one in declaration.asked]
         return {"kind": "numbers", "verified": declaration.verified, "asked": asked}
-    if isinstance(declaration, Formula) and _of_numbers(declaration):
+    if isinstance(declaration, Formula) and declaration.of_numbers():
         return {"kind": "formula", "verified": declaration.verified} | _formula(declaration)
-    return {"kind": "code"}
+    return {"kind": "code", "needs": declaration.about.needs}
 
 
 def _field(asked: Asked | Chosen) -> dict:
@@ -30,14 +29,10 @@ def _field(asked: Asked | Chosen) -> dict:
         "value": float(asked.value),
         "unit": asked.unit,
         "units": spellings(asked.unit),
+        "takes": ", ".join(ladder(asked.unit)),
         "slips": [[float(slip), hint] for slip, hint in asked.slips.items()],
         "tolerance": asked.tolerance,
     }
-
-
-def _of_numbers(declaration: Formula) -> bool:
-    given = [value for _, args in declaration.cases() for value in args]
-    return all(is_number(value) for value in given)
 
 
 def _formula(declaration: Formula) -> dict:

@@ -6,8 +6,8 @@ from typing import Any
 
 from dtlib import foundations
 from dtlib.exercises.judge import call, real
-from dtlib.exercises.later import np
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import np
 
 
 def same_link(given: tuple, right: tuple, tolerance: float, where: str) -> None:

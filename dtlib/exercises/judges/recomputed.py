@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from dtlib.exercises.judge import call
 from dtlib.exercises.judge import function as signature
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import torch
 
 
 class Stage:

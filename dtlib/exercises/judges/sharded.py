@@ -6,9 +6,9 @@ from typing import Any
 
 from dtlib.exercises.judge import call, items
 from dtlib.exercises.judges.arrays import same_array
-from dtlib.exercises.later import np, torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds import Deadlock, RecordedTeam, TransportError, record_team
+from dtlib.later import np
 
 
 def run_clip(answer: Callable, parts: list, most: float) -> list:
@@ -16,7 +16,7 @@ def run_clip(answer: Callable, parts: list, most: float) -> list:
 
     def program(team: RecordedTeam) -> Any:
         def add(x: float) -> float:
-            return team.all_reduce(torch.tensor([float(x)], dtype=torch.float64)).item()
+            return team.all_reduce(np.array([float(x)])).item()
 
         args = parts[team.rank].copy(), most, add
         (given,) = call(lambda *args: [answer(*args)], *args, passing=(TransportError,))
@@ -24,7 +24,7 @@ def run_clip(answer: Callable, parts: list, most: float) -> list:
             raise NotYet(f"call add once; it was called {len(team.calls)} times")
         return given
 
-    return record_team(program, len(parts))
+    return record_team(program, len(parts), arrays=True)
 
 
 def same_clipped(result: Any, parts: list, rank: int, most: float) -> None:
@@ -62,11 +62,11 @@ class Vectors:
 
     def reduce_scatter(self, x: Any) -> Any:
         """This rank's part of the sum of all ranks' vectors."""
-        return self._team.reduce_scatter(torch.tensor(np.array(x, dtype=float))).numpy()
+        return self._team.reduce_scatter(np.array(x, dtype=float))
 
     def all_gather(self, part: Any) -> Any:
         """All ranks' parts, end to end."""
-        return self._team.all_gather(torch.tensor(np.array(part, dtype=float))).numpy()
+        return self._team.all_gather(np.array(part, dtype=float))
 
 
 def run_step(answer: Callable, mine: list, gradients: Any, where: str) -> list[tuple]:
@@ -80,7 +80,7 @@ def run_step(answer: Callable, mine: list, gradients: Any, where: str) -> list[t
         return items(given, f"{where}: (weights, velocity)", 2), team.calls
 
     try:
-        results = record_team(program, len(mine))
+        results = record_team(program, len(mine), arrays=True)
     except Deadlock:
         raise NotYet(f"{where}: some ranks wait in a collective that others never call") from None
     for rank, (given, calls) in enumerate(results):

@@ -7,11 +7,11 @@ from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.declarations.on_ranks import OnRanks
 from dtlib.exercises.judges.tensors import as_tensor
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.messages import record
 from dtlib.exercises.worlds.stripes import Stripes
 from dtlib.exercises.worlds.trace import Trace
+from dtlib.later import torch
 
 # fmt: off
 _SIZES = (2, 3, 4, 7, 1)
@@ -72,7 +72,7 @@ def _shift_law(answer: Callable, P: int) -> None:
 shift = OnRanks(
     "ex-lab-shift",
     About("One hop without a deadlock", "repair", 2, 15,
-          "order sends and receives so that somebody can always go on"),
+          "order sends and receives so that somebody can always go on", needs="torch"),
     "shift(comm, x)",
     _shift,
     _shift_law,
@@ -128,7 +128,7 @@ def _reduce_scatter_law(answer: Callable, P: int) -> None:
 reduce_scatter = OnRanks(
     "ex-lab-reduce-scatter",
     About("Reduce-scatter", "design", 2, 20,
-          "write a ring reduce-scatter from point-to-point messages"),
+          "write a ring reduce-scatter from point-to-point messages", needs="torch"),
     "reduce_scatter(comm, x)",
     _reduce_scatter,
     _reduce_scatter_law,
@@ -176,7 +176,8 @@ def _all_gather_law(answer: Callable, P: int) -> None:
 # fmt: off
 all_gather = OnRanks(
     "ex-lab-all-gather",
-    About("All-gather", "design", 2, 8, "write a ring all-gather from point-to-point messages"),
+    About("All-gather", "design", 2, 8, "write a ring all-gather from point-to-point messages",
+          needs="torch"),
     "all_gather(comm, mine)",
     _all_gather,
     _all_gather_law,
@@ -223,7 +224,8 @@ def _sum_law(answer: Callable, P: int, step: int, messages: int, message_bytes: 
 # fmt: off
 all_reduce = OnRanks(
     "ex-lab-all-reduce",
-    About("All-reduce", "design", 1, 5, "compose two halves, and keep the bytes at the bound"),
+    About("All-reduce", "design", 1, 5, "compose two halves, and keep the bytes at the bound",
+          needs="torch"),
     "all_reduce(comm, x)",
     _all_reduce,
     lambda answer, P: _sum_law(answer, P, 1, 2 * (P - 1), 16),
@@ -255,7 +257,8 @@ def _patient(comm, x, *, wait=True, spare=True):
 # fmt: off
 patient = OnRanks(
     "ex-lab-patient",
-    About("Hands off the buffer", "repair", 2, 12, "find a buffer that is changed while in flight"),
+    About("Hands off the buffer", "repair", 2, 12, "find a buffer that is changed while in flight",
+          needs="torch"),
     "patient_sum(comm, x)",
     _patient,
     lambda answer, P: _sum_law(answer, P, -1, P - 1, 16 * P),

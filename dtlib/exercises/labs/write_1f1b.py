@@ -10,8 +10,8 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked
 from dtlib.exercises.judge import call, function, items, real, whole
 from dtlib.exercises.judges.schedules import legal
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
+from dtlib.later import torch
 from dtlib.parallelism.pipeline import PipelineSchedule, simulate
 
 # fmt: off
@@ -181,7 +181,7 @@ def _shares_law(given: Any, right: list[float], targets: list) -> None:
 weights = Function(
     "ex-lab-pp-weights",
     About("A mean of means", "repair", 2, 8,
-          "weigh micro-batches by the targets that count"),
+          "weigh micro-batches by the targets that count", needs="torch"),
     "micro_batch_weights(targets)", _shares, _targets, _shares_law,
     "every target counts once, in whichever micro-batch it is",
     {
@@ -238,7 +238,7 @@ def _same_gradient(name: str, of: str, given: Any, right: Any) -> None:
 halves = Made(
     "ex-lab-pp-halves",
     About("Two halves of a backward pass", "derive", 2, 10,
-          "split the backward pass of a linear layer into B and W"),
+          "split the backward pass of a linear layer into B and W", needs="torch"),
     _halves_law, lambda: (_input_gradient, _weight_gradient),
     "two products, and neither needs the other",
     {

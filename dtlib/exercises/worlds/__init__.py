@@ -1,4 +1,4 @@
-"""Ranks in memory: one world of threads, three sets of calls over it, and the same calls for real.
+"""Ranks in memory: one world, three sets of calls over it, and the same calls for real.
 
 `record` runs point-to-point messages, `record_team` collectives, `record_replicas` all-reduces that
 overlap with work. Each has the rules of the real thing; breaking one is an error that names rank
@@ -11,6 +11,8 @@ from dtlib.lazy import face
 
 if TYPE_CHECKING:
     from dtlib.exercises.worlds.world import Deadlock, TransportError, World, called_from, raised
+    from dtlib.exercises.worlds.steps import Steps
+    from dtlib.exercises.worlds.threads import Threads, world_of
     from dtlib.exercises.worlds.trace import Message, Trace
     from dtlib.exercises.worlds.messages import Calls, Comm, record
     from dtlib.exercises.worlds.team import Collective, RecordedTeam, Team, record_team

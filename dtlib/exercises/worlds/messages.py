@@ -8,16 +8,15 @@ buffer in flight must be left alone, and a handle must be waited for. Breaking o
 names the rank, where real ranks would hang or compute nonsense.
 """
 
-from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from dtlib.exercises.worlds import buffers
+from dtlib.exercises.worlds.threads import world_of
 from dtlib.exercises.worlds.trace import Message, Trace
 from dtlib.exercises.worlds.world import TransportError, World, refuse_work_of
+from dtlib.later import np
 
 
 def record(
@@ -48,10 +47,15 @@ def record(
        0              1          16              16
        1              1          16              16
     """
-    mail, own = _Mail(World(len(inputs)), without), [buffers.copy(x) for x in inputs]
-    results = mail.world.run(lambda rank: program(Comm(mail, rank), own[rank], *args), timeout)
+    mail, own = _Mail(world_of(len(inputs)), without), list(inputs)
+
+    def one(rank: int) -> Any:
+        own[rank] = buffers.copy(inputs[rank])
+        return program(Comm(mail, rank), own[rank], *args)
+
+    results = mail.world.run(one, timeout)
     mail.check_all_waited()
-    return Trace(len(inputs), results, own, sorted(mail.messages, key=lambda m: m[:3]))
+    return Trace(len(inputs), results, own, mail.messages())
 
 
 class Calls:
@@ -94,37 +98,43 @@ class Comm(Calls):
 
 @dataclass(eq=False)
 class Handle:
-    """A send or a receive under way."""
+    """A send or a receive under way; ``number`` counts those of its kind to or from its peer."""
 
     mail: "_Mail" = field(repr=False)
     kind: str
     rank: int
     peer: int
+    number: int
     buffer: Any = field(repr=False)
     posted: int
-    snapshot: np.ndarray = field(repr=False)
-    delivery: np.ndarray | None = field(default=None, repr=False)
-    misfit: TransportError | None = None
-    finished: int | None = None
+    snapshot: Any = field(repr=False)
     waited: bool = False
 
     def wait(self) -> None:
         """Block until the message has been delivered."""
         self.mail.wait(self)
 
+    @property
+    def partner(self) -> "Handle | None":
+        """The receive of this send, or the send of this receive, once its rank has posted it."""
+        other = "recv" if self.kind == "send" else "send"
+        return self.mail.posted[self.peer].get((other, self.rank, self.number))
+
+    @property
+    def finished(self) -> int:
+        """The round in which the message arrives."""
+        return 1 + max(self.posted, self.partner.posted)
+
     def __str__(self) -> str:
         return f"{self.kind} {'to' if self.kind == 'send' else 'from'} rank {self.peer}"
 
 
 class _Mail:
-    """The sends and receives that the ranks of a world have posted, and the messages from them."""
+    """The sends and receives that each rank of a world has posted; messages follow from them."""
 
     def __init__(self, world: World, without: str):
         self.world, self.without = world, without
-        self.queues: dict[tuple, deque[Handle]] = defaultdict(deque)
-        self.clock = [0] * world.size
-        self.handles: list[Handle] = []
-        self.messages: list[Message] = []
+        self.posted = [world.diary(rank, {}) for rank in range(world.size)]
 
     def post(self, kind: str, rank: int, peer: int, buffer: Any) -> Handle:
         if self.without:
@@ -133,48 +143,47 @@ class _Mail:
             self.world.go_on()
             self._check_peer(kind, rank, peer)
             buffers.require_buffer(buffer)
-            before = buffers.values(buffer)
-            handle = Handle(self, kind, rank, int(peer), buffer, self.clock[rank], before)
-            self.handles.append(handle)
+            peer, before, own = int(peer), buffers.values(buffer), self.posted[rank]
+            number = sum(key[:2] == (kind, peer) for key in own)
+            handle = Handle(self, kind, rank, peer, number, buffer, self._clock(rank), before)
+            own[kind, peer, number] = handle
             if kind == "recv":
                 buffers.poison(buffer)
-            self.queues[kind, rank, handle.peer].append(handle)
-            self._match(*((rank, handle.peer) if kind == "send" else (handle.peer, rank)))
+            self.world.lock.notify_all()
             return handle
 
     def wait(self, handle: Handle) -> None:
         with self.world.lock:
             verb = "waits to send to" if handle.kind == "send" else "waits to receive from"
-            self.world.until(
-                handle.rank, lambda: handle.peer if handle.finished is None else None, verb
-            )
-            if handle.misfit:
-                raise handle.misfit
-            if handle.kind == "send":
+            self.world.until(handle.rank, lambda: None if handle.partner else handle.peer, verb)
+            send, receive = _in_order(handle, handle.partner)
+            if misfit := _misfit(send, receive):
+                raise misfit
+            if handle is send:
                 _check_untouched(handle)
             elif not handle.waited:
-                buffers.fill(handle.buffer, handle.delivery)
+                buffers.fill(handle.buffer, send.snapshot)
             handle.waited = True
-            self.clock[handle.rank] = max(self.clock[handle.rank], handle.finished)
 
     def check_all_waited(self) -> None:
-        for handle in self.handles:
+        for handle in (handle for own in self.posted for handle in own.values()):
             if not handle.waited:
                 raise TransportError(
                     f"rank {handle.rank} never waited for its {handle}: "
                     "on real ranks the message may be lost and the peer hangs"
                 )
 
-    def _match(self, src: int, dst: int) -> None:
-        sends, receives = self.queues["send", src, dst], self.queues["recv", dst, src]
-        if not (sends and receives):
-            return
-        send, receive = sends.popleft(), receives.popleft()
-        values = receive.delivery = buffers.values(send.buffer)
-        send.misfit = receive.misfit = _misfit(send, receive)
-        send.finished = receive.finished = 1 + max(send.posted, receive.posted)
-        self.messages.append(Message(send.finished, src, dst, values.nbytes, values))
-        self.world.lock.notify_all()
+    def messages(self) -> list[Message]:
+        """All of them, in order of round, sender and receiver."""
+        sends = [h for own in self.posted for h in own.values() if h.kind == "send"]
+        return sorted(
+            (Message(h.finished, h.rank, h.peer, h.snapshot.nbytes, h.snapshot) for h in sends),
+            key=lambda message: message[:3],
+        )
+
+    def _clock(self, rank: int) -> int:
+        """The latest round of those that a rank has waited for."""
+        return max((h.finished for h in self.posted[rank].values() if h.waited), default=0)
 
     def _check_peer(self, kind: str, rank: int, peer: Any) -> None:
         where = "sends to" if kind == "send" else "receives from"
@@ -195,9 +204,14 @@ def _check_untouched(handle: Handle) -> None:
         )
 
 
+def _in_order(one: Handle, other: Handle) -> tuple[Handle, Handle]:
+    """The send of a message, then its receive."""
+    return (one, other) if one.kind == "send" else (other, one)
+
+
 def _misfit(send: Handle, receive: Handle) -> TransportError | None:
     """What keeps a message from its receive buffer; both ranks are told."""
-    sent, room = receive.delivery, receive.snapshot
+    sent, room = send.snapshot, receive.snapshot
     pair = f"rank {send.rank} sends {{}} to rank {receive.rank}, which has room for {{}}"
     if sent.size != room.size:
         return TransportError(pair.format(f"{sent.size} elements", room.size))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from dtlib.exercises.worlds.threads import world_of
 from dtlib.exercises.worlds.world import TransportError, World, refuse_work_of
 
 
@@ -62,7 +63,7 @@ def record_replicas(
     >>> record_replicas(mean, 2, 5.0).results
     [5.5, 5.5]
     """
-    log = _Log(World(size))
+    log = _Log(world_of(size))
     results = log.world.run(lambda rank: program(RecordedComm(log, rank), *args), timeout)
     log.check_all_waited()
     sizes = [[(w.addend.numel(), w.addend.nbytes) for w in works] for works in log.started]
@@ -112,8 +113,8 @@ class _Log:
 
     def __init__(self, world: World):
         self.world = world
-        self.started: list[list[Work]] = [[] for _ in range(world.size)]
-        self.events: list[list[Event]] = [[] for _ in range(world.size)]
+        self.started: list[list[Work]] = [world.diary(rank, []) for rank in range(world.size)]
+        self.events: list[list[Event]] = [world.diary(rank, []) for rank in range(world.size)]
 
     def start(self, rank: int, buffer: Any) -> Work:
         import torch

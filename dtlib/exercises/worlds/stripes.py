@@ -6,8 +6,9 @@ which place of the vector they came.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+from dtlib.later import np
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Stripes:
         """Elements of the vector."""
         return self.chunks * self.width
 
-    def inputs(self) -> list[np.ndarray]:
+    def inputs(self) -> list:
         """One vector per rank."""
         places = np.arange(1, self.n + 1) * self.base**self.P
         return [(places + self.base**r).astype(self.dtype) for r in range(self.P)]
 
-    def fault(self, vector: np.ndarray, ranks: set[int], chunks: range | None = None) -> str:
+    def fault(self, vector: Any, ranks: set[int], chunks: range | None = None) -> str:
         """What is wrong with ``vector`` as the sum over ``ranks``, or '' if nothing is.
 
         ``chunks`` names the chunks that ``vector`` holds (default: all of them, in order).

@@ -8,10 +8,14 @@ real thing: all ranks make the same calls in the same order, in the backward pas
 ranks would wait for, or turn into nonsense, is an error here that names rank and call.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from dtlib.exercises.worlds import buffers
+from dtlib.exercises.worlds.threads import world_of
 from dtlib.exercises.worlds.world import TransportError, World, refuse_work_of
+from dtlib.later import torch
 
 
 class Collective(NamedTuple):
@@ -34,6 +38,7 @@ class Team:
 
     rank: int
     size: int
+    arrays = False
 
     def __init__(self):
         self.most_gathered_bytes = 0
@@ -45,38 +50,37 @@ class Team:
         if op not in ("sum", "max"):
             raise TransportError(f"op = {op!r}; it is 'sum' or 'max'")
         self._count("all-reduce", x, 2 * (self.size - 1) / self.size)
-        return self._reduced(x.detach(), op)
+        return self._reduced(buffers.detached(x), op)
 
     def all_gather(self, x: Any, dim: int = -1) -> Any:
         """The x of all ranks, in their order, side by side along ``dim``."""
-        import torch
-
         self._count("all-gather", x, self.size - 1)
-        whole = torch.cat(self._everybodys(x.detach()), dim)
-        self._remember(whole)
+        whole = buffers.joined(self._everybodys(buffers.detached(x)), dim)
+        if buffers.is_tensor(whole):
+            self._remember(whole)
         return whole
 
     def reduce_scatter(self, x: Any) -> Any:
         """This rank's part of the sum of all ranks' x, which is flat: the one in its place."""
         self._count("reduce-scatter", x, (self.size - 1) / self.size)
-        if x.dim() != 1 or len(x) % self.size:
+        if len(x.shape) != 1 or len(x) % self.size:
             raise TransportError(
                 f"rank {self.rank} gives reduce_scatter a tensor of shape {list(x.shape)}; it "
                 f"takes a flat one, as long as {self.size} equal parts"
             )
-        return self._scattered(x.detach())
+        return self._scattered(buffers.detached(x))
 
     def all_to_all(self, x: Any, send: Any, receive: Any) -> Any:
         """Rows of x to every rank, ``send[q]`` to rank q, in order; ``receive[q]`` come from it."""
         send, receive = self._whole_counts(send), self._whole_counts(receive)
         self._check("all-to-all", x)
-        if x.dim() == 0 or sum(send) != len(x):
+        if len(x.shape) == 0 or sum(send) != len(x):
             raise TransportError(
                 f"rank {self.rank} sends {send}, in all {sum(send)} rows, of an x of shape "
                 f"{list(x.shape)}"
             )
         self._count("all-to-all", x[: sum(send) - send[self.rank]], 1)
-        return self._swapped(x.detach(), send, receive)
+        return self._swapped(buffers.detached(x), send, receive)
 
     @property
     def sent_bytes(self) -> float:
@@ -97,13 +101,10 @@ class Team:
     def _count(self, operation: str, x: Any, share: float) -> None:
         """Note a call, which sends ``share`` times its tensor."""
         self._check(operation, x)
-        numbers = x.numel()
-        self.calls.append(Collective(operation, numbers, share * numbers * x.element_size()))
+        self.calls.append(Collective(operation, math.prod(x.shape), share * x.nbytes))
 
     def _check(self, operation: str, x: Any) -> None:
-        import torch
-
-        if not isinstance(x, torch.Tensor):
+        if not (buffers.is_array(x) if self.arrays else buffers.is_tensor(x)):
             kind = type(x).__name__
             raise TransportError(f"rank {self.rank} gives a {kind} to {operation}, not a tensor")
 
@@ -118,9 +119,12 @@ class Team:
         return f"rank {self.rank} of {self.size}: {len(self.calls)} calls"
 
 
-def record_team(program: Callable, size: int, *args: Any, timeout: float = 20.0) -> list:
+def record_team(
+    program: Callable, size: int, *args: Any, timeout: float = 20.0, arrays: bool = False
+) -> list:
     """Run ``program(comm, *args)`` on ``size`` ranks; return their results, in order.
 
+    The collectives take torch tensors; with ``arrays`` they take numpy arrays, and need no torch.
     Raises `TransportError` when a rank raises or the ranks' calls do not fit, and `Deadlock` when a
     rank waits for a call that another one never makes.
 
@@ -128,57 +132,56 @@ def record_team(program: Callable, size: int, *args: Any, timeout: float = 20.0)
     >>> record_team(lambda comm: comm.all_reduce(torch.tensor([comm.rank, 1])).tolist(), 3)
     [[3, 3], [3, 3], [3, 3]]
     """
-    world = World(size)
+    world = world_of(size)
     group = _Group(world, range(size))
-    return world.run(lambda rank: program(RecordedTeam(group, rank), *args), timeout)
+    return world.run(lambda rank: program(RecordedTeam(group, rank, arrays), *args), timeout)
 
 
 class RecordedTeam(Team):
     """What one rank of a recorded team sees."""
 
-    def __init__(self, group: "_Group", rank: int):
-        import torch
-
+    def __init__(self, group: "_Group", rank: int, arrays: bool):
         super().__init__()
-        self.rank, self.size, self.device = rank, len(group.members), torch.device("cpu")
-        self._group = group
+        self.rank, self.size, self._group = rank, len(group.members), group
+        self.arrays = arrays
+
+    @property
+    def device(self) -> Any:
+        """Where a rank's tensors are to be made."""
+        return torch.device("cpu")
 
     def split(self, groups: Any) -> "RecordedTeam":
         """The smaller team of this rank: ``groups`` are lists of ranks, and one of them has it."""
         members = next(tuple(group) for group in groups if self.rank in group)
-        return RecordedTeam(self._group.part(members), members.index(self.rank))
+        part = self._group.part(members)
+        return RecordedTeam(part, members.index(self.rank), self.arrays)
 
     def _check(self, operation: str, x: Any) -> None:
         refuse_work_of("dtlib.parallelism", "dtlib.memory", "torch.distributed")
         super()._check(operation, x)
 
     def _reduced(self, x: Any, op: str) -> Any:
-        import torch
-
-        stacked = torch.stack(self._exchange("all-reduce", op, x))
-        return stacked.sum(0) if op == "sum" else stacked.amax(0)
+        stacked = buffers.stacked(self._exchange("all-reduce", op, x))
+        return stacked.sum(0) if op == "sum" else buffers.largest(stacked)
 
     def _everybodys(self, x: Any) -> list:
         return self._exchange("all-gather", "", x)
 
     def _scattered(self, x: Any) -> Any:
-        import torch
-
-        stacked = torch.stack(self._exchange("reduce-scatter", "sum", x))
-        return stacked.chunk(self.size, dim=1)[self.rank].sum(0)
+        stacked = buffers.stacked(self._exchange("reduce-scatter", "sum", x))
+        return stacked.reshape(self.size, self.size, -1)[:, self.rank].sum(0)
 
     def _swapped(self, x: Any, send: list[int], receive: list[int]) -> Any:
-        import torch
-
         call = f"all-to-all of rows of {x.dtype} of shape {list(x.shape[1:])}"
-        own = x.clone().split(send), send, receive
+        own = buffers.split(buffers.copy(x), send), send, receive
         everybody = self._group.exchange(self.rank, call, own)
         _check_counts([sent for _, sent, _ in everybody], [due for *_, due in everybody])
-        return torch.cat([parts[self.rank] for parts, *_ in everybody])
+        return buffers.joined([parts[self.rank] for parts, *_ in everybody], 0)
 
     def _exchange(self, operation: str, how: str, x: Any) -> list:
         words = f"{operation} ({how})" if how else operation
-        return self._group.exchange(self.rank, f"{words} of shape {list(x.shape)}", x.clone())
+        call = f"{words} of shape {list(x.shape)}"
+        return self._group.exchange(self.rank, call, buffers.copy(x))
 
 
 class _Group:
@@ -186,14 +189,16 @@ class _Group:
 
     def __init__(self, world: World, members: Any):
         self.world, self.members = world, tuple(members)
-        self.made: list[list[tuple[str, Any]]] = [[] for _ in self.members]
+        self.made: list[list[tuple[str, Any]]] = [world.diary(rank, []) for rank in self.members]
         self.parts: dict[tuple, _Group] = {}
 
     def part(self, places: tuple) -> "_Group":
         """The group of the members in these places: the same object for each of them."""
         with self.world.lock:
-            smaller = _Group(self.world, [self.members[place] for place in places])
-            return self.parts.setdefault(places, smaller)
+            if places not in self.parts:
+                members = [self.members[place] for place in places]
+                self.parts[places] = _Group(self.world, members)
+            return self.parts[places]
 
     def exchange(self, rank: int, call: str, x: Any) -> list:
         """Everybody's x of this call, once all members have made it."""
@@ -231,7 +236,5 @@ def _check_counts(sent: list[list[int]], due: list[list[int]]) -> None:
 
 def _bytes_now(storage: Any) -> int:
     """Of a storage that is known by a weak reference; it may have been emptied."""
-    import torch
-
     found = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
     return 0 if found is None else found.nbytes()

@@ -1,15 +1,16 @@
-"""One world of ranks in memory: threads that share a lock, wait for one another, and never hang."""
+"""One world of ranks in memory: they wait for one another, never hang, and fail in one way."""
 
 import sys
-import threading
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dtlib.errors import DtlibError
 from dtlib.exercises.verdict import NotYet
-from dtlib.runtime.patience import join_patiently
+
+Container = TypeVar("Container", list, dict)
 
 
 class TransportError(DtlibError, RuntimeError):
@@ -26,111 +27,70 @@ class Deadlock(TransportError):
         return [f"Deadlock: {str(self).removeprefix('deadlock: ')}"]
 
 
-class World:
-    """Ranks 0 to ``size - 1``, each a thread; what they share is read and changed under ``lock``.
+class World(ABC):
+    """Ranks 0 to ``size - 1``; what they share is read and changed under ``lock``.
 
     After a rank has failed, the others go on as long as they can: so every run ends in the same
-    way, with the failure of the lowest rank that failed.
-
-    >>> world = World(2)
-    >>> there = [False, False]
-    >>> def meet(rank):
-    ...     with world.lock:
-    ...         there[rank] = True
-    ...         world.lock.notify_all()
-    ...         world.until(rank, lambda: None if there[1 - rank] else 1 - rank, "waits for")
-    ...     return rank
-    >>> world.run(meet, timeout=10)
-    [0, 1]
-    >>> world = World(2)
-    >>> world.run(lambda rank: rank or world.until(0, lambda: 1, "waits for"), timeout=10)
-    Traceback (most recent call last):
-    dtlib.exercises.worlds.world.Deadlock: deadlock: rank 0 waits for rank 1, which has finished
+    way, with the failure of the lowest rank that failed. `world_of` says which kind there is:
+    `Threads`, or `Steps` where there are none.
     """
+
+    lock: Any
 
     def __init__(self, size: int):
         self.size = size
-        self.lock = threading.Condition()
-        self._waiting: dict[int, _Wait] = {}
-        self._finished: set[int] = set()
-        self._failures: dict[int, Exception] = {}
-        self._stopped = False
+        self.waiting: dict[int, Wait] = {}
+        self.finished: set[int] = set()
+        self.failures: dict[int, Exception] = {}
 
+    @abstractmethod
     def run(self, program: Callable[[int], Any], timeout: float) -> list:
         """The results of ``program(rank)``, in order; or the failure, or a rank that never ends."""
-        results: list = [None] * self.size
-        threads = [
-            threading.Thread(target=self._rank, args=(rank, program, results), daemon=True)
-            for rank in range(self.size)
-        ]
-        for thread in threads:
-            thread.start()
-        join_patiently(threads, timeout)
-        if any(thread.is_alive() for thread in threads):
-            self._stop(self._never_ending())
-        if self._failures:
-            failure = self._failures[min(self._failures)]
+
+    @abstractmethod
+    def until(self, rank: int, late: Callable[[], int | None], says: str) -> None:
+        """Block ``rank`` as long as ``late()`` names a rank; ``says`` leads to its name."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Unwind the calling rank if it is not to run on."""
+
+    def diary(self, rank: int, empty: Container) -> Container:
+        """``empty``, for what ``rank`` does in this run; a rank that starts anew finds it empty."""
+        return empty
+
+    def is_stuck(self) -> bool:
+        """Whether somebody waits and nobody can go on."""
+        stuck = self._stuck()
+        return bool(stuck) and len(stuck) + len(self.finished) == self.size
+
+    def deadlock(self) -> Deadlock:
+        """Who waits for whom."""
+        return Deadlock(_described(self._stuck()))
+
+    def ended(self, results: list) -> list:
+        """``results``, or the failure of the lowest rank that failed."""
+        if self.failures:
+            failure = self.failures[min(self.failures)]
             raise failure from failure.__cause__
         return results
 
-    def until(self, rank: int, late: Callable[[], int | None], says: str) -> None:
-        """Block ``rank`` as long as ``late()`` names a rank; ``says`` leads to its name."""
-        with self.lock:
-            self.go_on()
-            self._waiting[rank] = _Wait(late, says)
-            self._stop_if_stuck()
-            while late() is not None and not self._stopped:
-                self.lock.wait()
-            del self._waiting[rank]
-            self.go_on()
-
-    def go_on(self) -> None:
-        """Unwind the calling rank if the run has been ended meanwhile."""
-        if self._stopped:
-            raise _Stopped
-
-    def _rank(self, rank: int, program: Callable[[int], Any], results: list) -> None:
-        try:
-            results[rank] = program(rank)
-        except _Stopped:
-            return
-        except Exception as error:
-            self._failures[rank] = raised(rank, error)
-        with self.lock:
-            self._finished.add(rank)
-            self._stop_if_stuck()
-
-    def _stop_if_stuck(self) -> None:
-        """Once nobody can go on, end the run: with the failures there are, or with a deadlock."""
-        stuck = {r: w for r, w in self._waiting.items() if w.late() is not None}
-        if stuck and len(stuck) + len(self._finished) == self.size:
-            self._stop(None if self._failures else Deadlock(_described(stuck)))
-
-    def _stop(self, failure: Exception | None) -> None:
-        with self.lock:
-            if failure and not self._failures:
-                self._failures[0] = failure
-            self._stopped = True
-            self.lock.notify_all()
-
-    def _never_ending(self) -> TransportError:
-        with self.lock:
-            busy = set(range(self.size)) - self._finished - set(self._waiting)
-        return TransportError(
-            f"rank {min(busy, default=0)} neither finishes nor waits: does a loop never end?"
-        )
+    def _stuck(self) -> dict[int, "Wait"]:
+        return {rank: wait for rank, wait in self.waiting.items() if wait.late() is not None}
 
 
-class _Wait(NamedTuple):
+class Wait(NamedTuple):
+    """For whom a rank waits, if anybody is late, and the words that lead to that rank's name."""
+
     late: Callable[[], int | None]
     says: str
 
 
-class _Stopped(BaseException):
-    """Unwinds a rank when the run is ended."""
+class Unwound(BaseException):
+    """Takes a rank out of the reader's program, through every ``except Exception``."""
 
 
-def _described(stuck: dict[int, _Wait]) -> str:
+def _described(stuck: dict[int, Wait]) -> str:
     """Follow who waits for whom, from the lowest rank on, as long as it leads to something new."""
     sentences, told = [], set()
     for start in sorted(stuck):

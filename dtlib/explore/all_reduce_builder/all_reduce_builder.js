@@ -255,6 +255,8 @@ function drop(spec, { held }) {
 
 // The browser keeps which levels were solved, and which was the last.
 const kept = {
+  as: "dtlib-scene:",
+  was: "dtlib-bet:",
   write: (spec, { solved, level }) => (solved.length ? { solved, level } : null),
   read(spec, stored) {
     const isLevel = (level) => level in spec.levels;

@@ -128,26 +128,30 @@ function partOf(at, { x, y, width, height }, k, look) {
 }
 
 // Messages from rank to rank, down at the right of their chunk's column, up at its left.
+// The paper below all arrows comes first, so that none is cut by its neighbour's.
 function arrowsOf(at, { messages }, moving) {
-  return messages.flatMap(([src, dst, first, , count]) =>
-    upTo(count).map((i) => {
-      const side = dst > src ? 1 : -1;
-      const middleX = at.left + (first + i + 0.5) * at.pitch;
-      const edge = middleX + side * (at.cell / 2 - 1);
-      const bend = edge + side * at.gutter * (1.1 + 0.25 * Math.abs(dst - src));
-      const [from, to] = [src, dst].map((rank, end) => {
-        const nudge = (end ? -1 : 1) * side * Math.min(7, at.inner / 5);
-        return cornerOf(at, rank, 0).y + at.inner / 2 + nudge;
-      });
-      const { d, head } = bentArrow(edge, bend, from, to);
-      return [
-        mark.path({ d, fill: "none", stroke: ink.paper, "stroke-width": 4.5 }),
-        mark.path({ d, fill: "none", stroke: ink.communicationText, "stroke-width": 2 }),
-        mark.path({ d: head, fill: ink.communicationText }),
-        moving < 1 ? onItsWay(edge, bend, from, to, moving, at.inner * 0.4) : null,
-      ];
-    }),
+  const arrows = messages.flatMap(([src, dst, first, , count]) =>
+    upTo(count).map((i) => arrowOf(at, src, dst, first + i)),
   );
+  return [
+    arrows.map(({ d }) => mark.path({ d, fill: "none", stroke: ink.paper, "stroke-width": 4.5 })),
+    arrows.map(({ d, head, ends }) => [
+      mark.path({ d, fill: "none", stroke: ink.communicationText, "stroke-width": 2 }),
+      mark.path({ d: head, fill: ink.communicationText }),
+      moving < 1 ? onItsWay(...ends, moving, at.inner * 0.4) : null,
+    ]),
+  ];
+}
+
+function arrowOf(at, src, dst, chunk) {
+  const side = dst > src ? 1 : -1;
+  const edge = at.left + (chunk + 0.5) * at.pitch + side * (at.cell / 2 - 1);
+  const bend = edge + side * at.gutter * (1.1 + 0.25 * Math.abs(dst - src));
+  const [from, to] = [src, dst].map((rank, end) => {
+    const nudge = (end ? -1 : 1) * side * Math.min(7, at.inner / 5);
+    return cornerOf(at, rank, 0).y + at.inner / 2 + nudge;
+  });
+  return { ...bentArrow(edge, bend, from, to), ends: [edge, bend, from, to] };
 }
 
 // The letters that would count twice, where they are and where they would come to; or the cell.

@@ -101,7 +101,8 @@ function bendOf([x1, y1], [x2, y2]) {
     const d = `M${point(x - 14, y - 4)}C${turn.join(" ")}m-3 9l3 -9l8 5`;
     return { d, x: x - 62, y: y + 16 };
   }
-  const bend = y1 === y2 ? 0.09 : 0.26;
+  const flat = y1 === y2;
+  const bend = flat ? 0.09 : 0.26;
   const [cx, cy] = [(x1 + x2) / 2 + bend * (y2 - y1), (y1 + y2) / 2 - bend * (x2 - x1)];
   const along = (a, c, b) => (1 - NAMED) ** 2 * a + 2 * NAMED * (1 - NAMED) * c + NAMED ** 2 * b;
   const edge = ([px, py], room) => {
@@ -113,7 +114,8 @@ function bendOf([x1, y1], [x2, y2]) {
   const wing = (lean) => point(bx - 9 * Math.cos(turn + lean), by - 9 * Math.sin(turn + lean));
   const head = `M${wing(0.45)}L${point(bx, by)}L${wing(-0.45)}`;
   const d = `M${point(ax, ay)}Q${point(cx, cy)} ${point(bx, by)}${head}`;
-  return { d, x: along(x1, cx, x2), y: along(y1, cy, y2) + 4 };
+  const off = flat ? (cy < y1 ? -8 : 17) : 4; // a word as long as its arrow stands beside it
+  return { d, x: along(x1, cx, x2), y: along(y1, cy, y2) + off };
 }
 
 // What every rank holds: `a` is what rank 0 held, `ab` a sum.

@@ -17,6 +17,7 @@ const tickOf = (spec, value) =>
 const acrossOf = ({ low, high, scale }, width) => scaleOf(low, high, scale, INSET, width - INSET);
 
 const kept = {
+  as: "dtlib-bet:",
   read: (spec, bet) => ({
     value: bet?.value ?? null,
     sure: bet?.sure ?? null,

@@ -85,8 +85,14 @@ function draw(spec, state, seen, width) {
       framed(
         box,
         plot.guides.map((values) => mark.path({ d: path(values), ...guideLook })),
-        spec.curves.map(({ key }, i) =>
-          mark.path({ class: "dt-curve", d: path(plot.lines[i]), ...curveOf(i), ...dimmed(state, key) }),
+        spec.curves.map(({ key, name }, i) =>
+          mark.path({
+            class: "dt-curve",
+            "data-symbol": name,
+            d: path(plot.lines[i]),
+            ...curveOf(i),
+            ...dimmed(state, key),
+          }),
         ),
       ),
       spec.guides.map(({ label }, i) => guideName(label, plot.guides[i], plot)),

@@ -80,10 +80,12 @@ function gripped(node, { controls }, state, set) {
   append(node, { role: "slider", tabindex: 0, onkeydown }, []);
 }
 
-// Buttons below the figure, as `view` says them: [words, change, why it cannot be yet].
+// Buttons below the figure, or below the sentence that stands there, as `view` says them: [words,
+// change, why it cannot be yet].
 function buttonRow(stage, set) {
   const row = h("div", { class: "dt-actions", hidden: true });
-  stage.after(row);
+  const next = stage.nextElementSibling;
+  (next?.matches(".dt-summary") ? next : stage).after(row);
   return (actions) => {
     const focused = [...row.children].indexOf(document.activeElement);
     const buttons = actions.map(([words, change, whyNot], i) => {

@@ -35,7 +35,7 @@ function equationRows(place, spec, set) {
   };
 }
 
-function equationRow({ key, label, symbol, body, parts }, i, set) {
+function equationRow({ key, label, name: term, symbol, body, parts }, i, set) {
   let pressed = false;
   const value = h("span", { class: "dt-row-value" });
   const numbers = substitution(body, parts);
@@ -64,6 +64,7 @@ function equationRow({ key, label, symbol, body, parts }, i, set) {
     "div",
     {
       class: `dt-row dt-c${i}`,
+      "data-symbol": term,
       onpointerenter: () => set({ over: key }),
       onpointerleave: () => set({ over: null }),
     },

@@ -93,7 +93,7 @@ function slider(control, changed, write = (value, unit) => formatQuantity(value,
   });
   const element = h(
     "label",
-    { class: "dt-slider" },
+    { class: "dt-slider", "data-symbol": control.name },
     h("span", { class: "dt-slider-name" }, control.label, " ", math(control.symbol)),
     output,
     input,

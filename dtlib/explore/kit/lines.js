@@ -76,7 +76,7 @@ function lineFeed(name, letter, { label, unit, source }, change, set) {
   const words = change
     ? h("span", { class: "dt-link", ...pressOf({ set: change, says: label }, set) }, label)
     : h("span", {}, source ? `${label} (${source})` : label);
-  const element = h("li", {}, letter ? math(letter) : null, words, value);
+  const element = h("li", { "data-symbol": name }, letter ? math(letter) : null, words, value);
   const fill = (found) => {
     value.textContent = readable(found[name], unit);
   };

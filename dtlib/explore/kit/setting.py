@@ -119,6 +119,7 @@ def curve(label: str, formula: Formula) -> dict:
     return {
         "label": label,
         "key": identifier(label),
+        "name": formula.name,
         "js": formula.js(),
         "symbol": mathml(formula.symbol),
         "body": mathml(formula.latex, places),

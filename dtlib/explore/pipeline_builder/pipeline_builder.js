@@ -93,6 +93,14 @@ function readout(place, spec, set) {
 }
 readout.room = plainRows.room;
 
+// The next level begins where its figure is, and the keyboard goes there too: the button is gone.
+function begin({ target }, level, set) {
+  const whole = target.closest(".dt-widget");
+  set({ level });
+  whole.querySelector(".dt-task").scrollIntoView({ block: "start", behavior: "instant" });
+  whole.querySelector(`.dt-choice label:nth-of-type(${level + 1}) input`).focus({ preventScroll: true });
+}
+
 function afterwards({ levels }, at, set) {
   const button = (words, look, press) =>
     h("button", { type: "button", class: `dt-button ${look}`, onclick: press }, words);
@@ -105,7 +113,7 @@ function afterwards({ levels }, at, set) {
     return append(made, { "aria-pressed": "false" }, []);
   });
   return [
-    next ? button(`Next: ${next.name} ›`, "is-primary", () => set({ level: at + 1 })) : "",
+    next ? button(`Next: ${next.name} ›`, "is-primary", (event) => begin(event, at + 1, set)) : "",
     h("p", {}, "Lay a known schedule below yours, on the same clock:"),
     h("div", { class: "dt-known", role: "group", "aria-label": "known schedules" }, known),
     h("details", {}, h("summary", {}, "Your rows, as the library reads them"), h("pre", { tabindex: 0 })),
@@ -114,6 +122,8 @@ function afterwards({ levels }, at, set) {
 
 // The browser keeps the tiles of every level, and which levels were done.
 const kept = {
+  as: "dtlib-scene:",
+  was: "dtlib-bet:",
   write: (spec, { level, work, won }) => ({ level, work, won }),
   read: (spec, stored) => stored ?? {},
 };

@@ -49,7 +49,8 @@ predict = Numbers(
 
 naive = OnRanks(
     "ex-ddp-naive",
-    About("One all-reduce for each gradient", "design", 1, 8, "average gradients over replicas"),
+    About("One all-reduce for each gradient", "design", 1, 8, "average gradients over replicas",
+          needs="torch"),
     "average_each(module, comm)",
     ours.average_each,
     each_law,
@@ -67,7 +68,8 @@ naive = OnRanks(
 
 flat = OnRanks(
     "ex-ddp-flat",
-    About("One all-reduce for all", "design", 1, 8, "pack many small messages into one"),
+    About("One all-reduce for all", "design", 1, 8, "pack many small messages into one",
+          needs="torch"),
     "average_flat(module, comm)",
     ours.average_flat,
     flat_law,
@@ -84,7 +86,7 @@ flat = OnRanks(
 buckets = Made(
     "ex-ddp-buckets",
     About("Fill the buckets", "design", 2, 12,
-          "cut a list of gradients where they become ready together"),
+          "cut a list of gradients where they become ready together", needs="torch"),
     buckets_law,
     lambda: ours.make_buckets,
     "from the last parameter to the first, filled to the cap and not beyond",
@@ -102,7 +104,7 @@ buckets = Made(
 hooks = OnRanks(
     "ex-ddp-hooks",
     About("Start while backward runs", "design", 3, 25,
-          "overlap communication with the backward pass by hooks and handles"),
+          "overlap communication with the backward pass by hooks and handles", needs="torch"),
     "Overlapped(module, comm, bucket_bytes)",
     ours.Overlapped,
     overlapped_law,
@@ -123,7 +125,8 @@ hooks = OnRanks(
 
 no_sync = OnRanks(
     "ex-ddp-no-sync",
-    About("Accumulate in silence", "repair", 2, 10, "communicate once for several micro-batches"),
+    About("Accumulate in silence", "repair", 2, 10, "communicate once for several micro-batches",
+          needs="torch"),
     "Accumulating(module, comm, bucket_bytes)",
     ours.Accumulating,
     accumulating_law,
@@ -140,7 +143,7 @@ no_sync = OnRanks(
 loss_factor = OnRanks(
     "ex-ddp-loss-factor",
     About("Every token weighs the same", "derive", 2, 10,
-          "weight unequal ranks so that their average is the mean over tokens"),
+          "weight unequal ranks so that their average is the mean over tokens", needs="torch"),
     "loss_factor(comm, tokens)",
     ours.loss_factor,
     factor_law,
@@ -158,7 +161,7 @@ loss_factor = OnRanks(
 robust = OnRanks(
     "ex-ddp-robust",
     About("What breaks it", "repair", 3, 20,
-          "keep ranks in the same order, whatever their graphs do"),
+          "keep ranks in the same order, whatever their graphs do", needs="torch"),
     "Robust(module, comm, bucket_bytes)",
     ours.Robust,
     robust_law,

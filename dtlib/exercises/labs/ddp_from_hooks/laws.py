@@ -19,10 +19,10 @@ from dtlib.exercises.labs.ddp_from_hooks.tasks import (
     run,
     tied,
 )
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.replicas import record_replicas
 from dtlib.exercises.worlds.world import TransportError
+from dtlib.later import torch
 
 
 def each_law(answer: Callable, P: int) -> None:

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from dtlib.exercises.later import torch
+from dtlib.later import torch
 
 
 def average_each(module, comm, divide=True, some=slice(None)):

@@ -30,7 +30,7 @@ from dtlib.exercises.labs.fit_7b.plan import (
     time_terms,
     usable,
 )
-from dtlib.exercises.later import torch
+from dtlib.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.layout import AWAY, Layout
 
@@ -249,7 +249,7 @@ def _held_law(given: Any, right: int, tensors: list) -> None:
 held = Function(
     "ex-fit-held",
     About("What a rank holds", "design", 2, 6,
-          "count memory once, however many tensors look at it"),
+          "count memory once, however many tensors look at it", needs="torch"),
     "held_bytes(tensors)", _held, _memories, _held_law,
     "each memory once, and all of it, however many tensors look at it",
     {

@@ -131,7 +131,7 @@ buckets = Function(
 hook = Made(
     "ex-micro-hook",
     About("A hook that writes a log", "design", 3, 18,
-          "take the place of a wrapper's all-reduce, and see what it sends"),
+          "take the place of a wrapper's all-reduce, and see what it sends", needs="torch"),
     hook_law, lambda: averaging_hook,
     "the mean of all ranks, not waited for, and a line for every bucket",
     {
@@ -235,7 +235,7 @@ def _audit(records: list[dict], params: int, count: int, *, first: int | None = 
            silent: bool = True) -> set[str]:
     """The claims that a log breaks: (a) buckets, (b) all but the last in time, (c) all bytes."""
     broken = set()
-    for rank, step in {(r["rank"], r["step"]) for r in records if r["step"] >= 0}:
+    for rank, step in dict.fromkeys((r["rank"], r["step"]) for r in records if r["step"] >= 0):
         lines = of_step(records, step, rank)
         if rank not in ranks or step not in steps or not (lines or silent):
             continue

@@ -58,7 +58,7 @@ def _with(program, **slip):
 route = Made(
     "ex-lab-moe-route",
     About("Choose experts", "design", 2, 10,
-          "choose experts and weigh them so that the router can learn"),
+          "choose experts and weigh them so that the router can learn", needs="torch"),
     route_law,
     lambda: ours.route,
     "choice, gates and the gradient of every logit, for k = 1, 2 and 3",
@@ -82,7 +82,8 @@ def _sorting(**slip):
 
 sort_copies = Made(
     "ex-lab-moe-sort",
-    About("Sort, count, undo", "design", 1, 8, "sort copies by expert and keep the way back"),
+    About("Sort, count, undo", "design", 1, 8, "sort copies by expert and keep the way back",
+          needs="torch"),
     sort_law,
     lambda: (ours.sort_copies, ours.inverse),
     "sorted, counted and undone, also where an expert, or a rank, has nothing",
@@ -101,7 +102,7 @@ sort_copies = Made(
 exchange = OnRanks(
     "ex-lab-moe-exchange",
     About("An all-to-all with a way back", "design", 2, 10,
-          "write an uneven all-to-all whose backward pass is its transpose"),
+          "write an uneven all-to-all whose backward pass is its transpose", needs="torch"),
     "exchange(comm, x, send, receive)",
     ours.exchange,
     exchange_law,
@@ -120,7 +121,8 @@ exchange = OnRanks(
 
 dispatch = OnRanks(
     "ex-lab-moe-dispatch",
-    About("To the experts", "design", 3, 15, "bring every copy to its expert, counts first"),
+    About("To the experts", "design", 3, 15, "bring every copy to its expert, counts first",
+          needs="torch"),
     "dispatch(comm, x, expert, experts)",
     ours.dispatch,
     dispatch_law,
@@ -145,7 +147,8 @@ def _combining(**slip):
 
 combine = OnRanks(
     "ex-lab-moe-combine",
-    About("And back", "design", 3, 12, "bring results home by the transpose of the way out"),
+    About("And back", "design", 3, 12, "bring results home by the transpose of the way out",
+          needs="torch"),
     ("dispatch(comm, x, expert, experts)", "combine(comm, done, gate, way)"),
     (ours.dispatch, ours.combine),
     combine_law,
@@ -162,7 +165,8 @@ combine = OnRanks(
 
 layer = OnRanks(
     "ex-lab-moe-layer",
-    About("The layer", "design", 2, 10, "hold a layer over ranks to every gradient of one process"),
+    About("The layer", "design", 2, 10, "hold a layer over ranks to every gradient of one process",
+          needs="torch"),
     "moe(comm, x, w, k)",
     ours.moe,
     layer_law,
@@ -184,7 +188,7 @@ layer = OnRanks(
 finish = OnRanks(
     "ex-lab-moe-finish",
     About("Who adds up what", "design", 2, 8,
-          "sum each gradient over the ranks that hold a copy"),
+          "sum each gradient over the ranks that hold a copy", needs="torch"),
     "finish(everyone, replicas, grads)",
     ours.finish,
     finish_law,
@@ -253,7 +257,7 @@ blind = Made(
 places = Made(
     "ex-lab-moe-places",
     About("A fixed number of places", "design", 2, 12,
-          "give places to copies and drop who is late"),
+          "give places to copies and drop who is late", needs="torch"),
     places_law,
     lambda: ours.places,
     "first choices first, no place twice, and who is late is dropped",
@@ -271,7 +275,7 @@ places = Made(
 balance = OnRanks(
     "ex-lab-moe-balance",
     About("Balance", "design", 3, 15,
-          "steer a skewed router without trembling, alike on all ranks"),
+          "steer a skewed router without trembling, alike on all ranks", needs="torch"),
     "balance(comm, bias, counts, step)",
     ours.balance,
     balance_law,

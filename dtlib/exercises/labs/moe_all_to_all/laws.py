@@ -14,9 +14,9 @@ from dtlib.exercises.labs.moe_all_to_all.batches import (
     same_bytes,
 )
 from dtlib.exercises.labs.moe_all_to_all.own_work import own_work
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.team import record_team
+from dtlib.later import torch
 
 
 def route_law(answer: Callable) -> None:

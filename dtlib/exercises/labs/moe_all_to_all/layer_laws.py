@@ -7,9 +7,9 @@ from dtlib.exercises.judge import call, function
 from dtlib.exercises.judges.tensors import as_tensor, close, normal, same_calls, same_tensor
 from dtlib.exercises.labs.moe_all_to_all.batches import WIDTH, Batch, choose, same_bytes
 from dtlib.exercises.labs.moe_all_to_all.own_work import own_work
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.team import record_team
+from dtlib.later import torch
 
 INNER = 7
 DEAD = -50.0  # a weight for the constant column that makes the router avoid an expert

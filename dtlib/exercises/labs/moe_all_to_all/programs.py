@@ -1,6 +1,6 @@
 """A mixture-of-experts layer over ranks, and the slips that one makes in writing it."""
 
-from dtlib.exercises.later import torch
+from dtlib.later import torch
 
 
 def route(logits, k, renormalise=None, softmax_of="all", detach=False, ascending=False):

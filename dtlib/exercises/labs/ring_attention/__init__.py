@@ -13,7 +13,7 @@ from dtlib.exercises.labs.ring_attention.laws import (
     thrifty_law,
     zigzag_law,
 )
-from dtlib.exercises.later import torch
+from dtlib.later import torch
 
 # fmt: off
 _SHARE = 65_536 // 4 * 4096 * 2
@@ -49,7 +49,7 @@ def _with(program, **slip):
 merge = Made(
     "ex-lab-ring-merge",
     About("Merge two states", "design", 2, 12,
-          "add softmax sums in one unit, with rows that have seen nothing"),
+          "add softmax sums in one unit, with rows that have seen nothing", needs="torch"),
     merge_law,
     lambda: ours.merge,
     "right, for large scores and for rows that have seen no key on one side or on both",
@@ -68,7 +68,7 @@ merge = Made(
 attend = Made(
     "ex-lab-ring-attend",
     About("A block with a mask", "design", 2, 15,
-          "compute the state of a block from global positions"),
+          "compute the state of a block from global positions", needs="torch"),
     attend_law,
     lambda: ours.attend,
     "past, future, diagonal and shuffled blocks; no nan, forwards or backwards",
@@ -89,7 +89,7 @@ attend = Made(
 hop = OnRanks(
     "ex-lab-ring-hop",
     About("A hop with a way back", "design", 2, 12,
-          "write a communication operator with its transpose"),
+          "write a communication operator with its transpose", needs="torch"),
     "hop(comm, x)",
     ours.hop,
     hop_law,
@@ -106,7 +106,8 @@ hop = OnRanks(
 
 ring = OnRanks(
     "ex-lab-ring-forward",
-    About("The ring", "design", 3, 20, "write ring attention whose backward pass needs no code"),
+    About("The ring", "design", 3, 20, "write ring attention whose backward pass needs no code",
+          needs="torch"),
     "ring_attention(comm, q, k, v, table)",
     ours.ring,
     ring_law,
@@ -126,7 +127,7 @@ ring = OnRanks(
 zigzag = Made(
     "ex-lab-ring-zigzag",
     About("Everybody has the same to do", "design", 2, 10,
-          "deal a sequence so that a causal mask is balanced"),
+          "deal a sequence so that a causal mask is balanced", needs="torch"),
     zigzag_law,
     lambda: ours.zigzag,
     "half a block for every rank in every step, on 1 to 8 ranks",
@@ -142,7 +143,7 @@ zigzag = Made(
 thrifty = OnRanks(
     "ex-lab-ring-thrifty",
     About("Skip without a deadlock", "repair", 3, 18,
-          "skip what a mask forbids and keep the backward pass in step"),
+          "skip what a mask forbids and keep the backward pass in step", needs="torch"),
     "thrifty_ring(comm, q, k, v, table)",
     ours.thrifty,
     thrifty_law,

@@ -7,9 +7,9 @@ from typing import Any
 
 from dtlib.exercises.judge import call, function, items
 from dtlib.exercises.judges.tensors import as_tensor, normal, same_tensor
-from dtlib.exercises.later import np, torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.messages import record
+from dtlib.later import np, torch
 
 WIDTH = 3
 

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from dtlib.exercises.later import torch
+from dtlib.later import torch
 
 
 def merge(a, b, *, unit="safe", o="in units"):

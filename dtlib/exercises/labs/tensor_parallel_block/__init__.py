@@ -55,7 +55,7 @@ predict = Numbers(
 conjugates = OnRanks(
     "ex-lab-tp-conjugates",
     About("Two conjugate operators", "design", 2, 15,
-          "write an autograd function whose backward pass is the transpose"),
+          "write an autograd function whose backward pass is the transpose", needs="torch"),
     ("f(comm, x)", "g(comm, x)"),
     (f, g),
     conjugate_law,
@@ -74,7 +74,8 @@ conjugates = OnRanks(
 
 mlp = OnRanks(
     "ex-lab-tp-mlp",
-    About("A tensor-parallel MLP", "design", 2, 15, "split two matrices so that one sum is enough"),
+    About("A tensor-parallel MLP", "design", 2, 15, "split two matrices so that one sum is enough",
+          needs="torch"),
     "mlp(comm, x, w)",
     split_mlp,
     mlp_law,
@@ -96,7 +97,7 @@ mlp = OnRanks(
 shard = Function(
     "ex-lab-tp-shard",
     About("Cut the weights", "design", 2, 10,
-          "say for each weight along which side it is cut, and why"),
+          "say for each weight along which side it is cut, and why", needs="torch"),
     "shard(weights, rank, size)",
     split_shard,
     shard_cases,
@@ -114,7 +115,7 @@ shard = Function(
 block = OnRanks(
     "ex-lab-tp-block",
     About("The whole block", "design", 3, 25,
-          "place f and g in a block with grouped heads and norms"),
+          "place f and g in a block with grouped heads and norms", needs="torch"),
     "block(comm, x, w, head_dim)",
     split_block,
     block_law,
@@ -146,7 +147,7 @@ wrong_g = Numbers(
 vocabulary = OnRanks(
     "ex-lab-tp-vocabulary",
     About("Cross entropy over a split vocabulary", "design", 3, 20,
-          "take a softmax whose columns lie on many ranks"),
+          "take a softmax whose columns lie on many ranks", needs="torch"),
     "vocab_cross_entropy(comm, logits, targets)",
     split_loss,
     vocabulary_law,

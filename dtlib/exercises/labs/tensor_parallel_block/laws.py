@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from dtlib.exercises.judges.tensors import as_tensor, close, normal, same_calls, same_tensor
 from dtlib.exercises.labs.tensor_parallel_block.programs import cut, side_of
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.team import record_team
 from dtlib.exercises.worlds.world import TransportError
+from dtlib.later import torch
 
 
 def conjugate_law(answer: Any, P: int) -> None:

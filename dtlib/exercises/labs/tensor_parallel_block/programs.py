@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dtlib.exercises.later import torch
+from dtlib.later import torch
 
 
 def f(comm: Any, x: Any) -> Any:

@@ -105,7 +105,8 @@ def _lay_out(**slip: Any) -> tuple:
 
 flat = OnRanks(
     "ex-lab-zero-flat",
-    About("Equal parts", "design", 1, 8, "lay tensors into one that divides, and see them through it"),  # noqa: E501
+    About("Equal parts", "design", 1, 8,
+          "lay tensors into one that divides, and see them through it", needs="torch"),
     ("lay_out(tensors, P)", "cut(flat, shapes)"),
     (ours.lay_out, ours.cut),
     flat_law,
@@ -127,7 +128,7 @@ flat = OnRanks(
 shard = OnRanks(
     "ex-lab-zero-shard",
     About("Reduce and gather", "design", 2, 12,
-          "keep one part of a mean gradient, and hand out one part of the weights"),
+          "keep one part of a mean gradient, and hand out one part of the weights", needs="torch"),
     "Shard(parameters, comm)",
     ours.Shard,
     shard_law,
@@ -147,7 +148,7 @@ shard = OnRanks(
 
 stage1 = OnRanks(
     "ex-lab-zero-stage1",
-    About("Stage 1", "design", 2, 10, "update a part with an unchanged optimizer"),
+    About("Stage 1", "design", 2, 10, "update a part with an unchanged optimizer", needs="torch"),
     "Stage1(units, comm, make_optimizer)",
     ours.Stage1,
     stage1_law,
@@ -169,7 +170,8 @@ stage1 = OnRanks(
 
 stage2 = OnRanks(
     "ex-lab-zero-stage2",
-    About("Stage 2", "design", 2, 14, "let go of a gradient as soon as it can be reduced"),
+    About("Stage 2", "design", 2, 14, "let go of a gradient as soon as it can be reduced",
+          needs="torch"),
     "Stage2(units, comm, make_optimizer)",
     ours.Stage2,
     stage2_law,
@@ -187,7 +189,7 @@ stage2 = OnRanks(
 gather = OnRanks(
     "ex-lab-zero-gather",
     About("The transpose of a gather", "derive", 2, 8,
-          "write an all-gather that autograd can go back through"),
+          "write an all-gather that autograd can go back through", needs="torch"),
     "gather_whole(comm, part)",
     ours.gather_whole,
     gather_law,
@@ -219,7 +221,7 @@ def sharded(module: Any, comm: Any, *, kind: str = "Sharded") -> Any:
 
 stage3 = OnRanks(
     "ex-lab-zero-stage3",
-    About("Stage 3", "design", 3, 22, "have whole weights only while a unit works"),
+    About("Stage 3", "design", 3, 22, "have whole weights only while a unit works", needs="torch"),
     "Sharded(module, comm)",
     sharded,
     stage3_law,
@@ -237,7 +239,8 @@ stage3 = OnRanks(
 
 clip = OnRanks(
     "ex-lab-zero-clip",
-    About("One norm of many parts", "repair", 2, 8, "find what an update needs to know of all parts"),  # noqa: E501
+    About("One norm of many parts", "repair", 2, 8,
+          "find what an update needs to know of all parts", needs="torch"),
     "clip(parts, max_norm, comm)",
     ours.clip,
     clip_law,

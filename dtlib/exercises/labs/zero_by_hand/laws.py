@@ -15,9 +15,9 @@ from dtlib.exercises.labs.zero_by_hand.tasks import (
     train,
     trained_alone,
 )
-from dtlib.exercises.later import torch
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.team import record_team
+from dtlib.later import torch
 
 
 def flat_law(answer: tuple, P: int) -> None:

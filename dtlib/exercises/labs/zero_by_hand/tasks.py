@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dtlib.exercises.judges.tensors import normal
-from dtlib.exercises.later import torch
 from dtlib.exercises.worlds.team import Team, record_team
+from dtlib.later import torch
 
 WIDTHS = (5, 9, 4, 6, 1)
 

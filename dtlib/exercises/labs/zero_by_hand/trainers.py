@@ -1,6 +1,6 @@
 """Flat tensors, shards and trainers of ZeRO 1 and 2, and the slips that one makes in them."""
 
-from dtlib.exercises.later import torch
+from dtlib.later import torch
 
 
 def lay_out(tensors, P, *, filling=None, value=0.0, order=1):

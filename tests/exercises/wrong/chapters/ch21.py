@@ -1,6 +1,6 @@
 """Wrong answers of chapter 21 that no slip derives: (exercise, answer, what it must be told)."""
 
-from dtlib.memory import checkpoint, uniform
+from dtlib.memory import uniform
 
 LONGEST, KEEP, PLAN = "ex-longest-that-fits", "ex-knapsack-of-a-layer", "ex-your-own-revolve"
 
@@ -31,5 +31,4 @@ WRONG = [
      + [f"B{i}:{i + 1}" for i in reversed(range(layers))], "more than one layer has"),
     (PLAN, lambda layers, slots: uniform(layers, 1).actions, "kept at once|more than"),
     (PLAN, lambda layers, slots: 5, "not iterable"),
-    ("ex-your-own-checkpoint", checkpoint, "library's own"),
 ]

@@ -66,7 +66,7 @@ HIDDEN, PLAN = "ex-what-is-left-to-hide", {"a": 8e12, "c": 428.57, "d": 3.90625,
 
 # fmt: off
 WRONG = [
-    (HIDDEN, (100 / 185, 100 / 105, 100 / 101, "0"), r"\(d\) must be a number"),
+    (HIDDEN, (100 / 185, 100 / 105, 100 / 101, "none"), r'\(d\), a number in s: what is "none"'),
     (HIDDEN, (100 / 185, 100 / 105, 100 / 101, 0.01), r"\(d\)"),
     ("ex-half-a-trillion", PLAN | {"b": 0}, "must be one of"),
     ("ex-half-a-trillion", {"a": 8e12}, "keys a, b, c, d, e"),
@@ -92,5 +92,6 @@ WRONG = [
 RIGHT = [
     ("ex-half-a-trillion", ch22.half_a_trillion.right() | {"b": np.bool_(False)}),
     (HIDDEN, (100 / 185, 100 / 105, 100 / 101, np.int64(0))),
+    (HIDDEN, ("100 / 185", "95.24 %", "100/101", "0")),
     (LOOP, flushed),
 ]

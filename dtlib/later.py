@@ -1,6 +1,6 @@
-"""numpy and torch for graders, imported when first used: a check that needs neither runs without.
+"""numpy and torch, imported when first used: what needs neither runs without.
 
->>> from dtlib.exercises.later import np
+>>> from dtlib.later import np
 >>> np.arange(3).sum()
 np.int64(3)
 """
@@ -14,7 +14,9 @@ class _Later:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        found = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, found)
+        return found
 
 
 np = _Later("numpy")

@@ -7,7 +7,8 @@ import pytest
 
 from book._tools import notebooks
 from book._tools.layout import ROOT, select
-from book._tools.notebooks import NotebookError, build_one, convert, problems, settle
+from book._tools.notebooks import NotebookError, convert, settle
+from book.notebooks.build import BuiltBefore, build_one, notebook_of, problems
 
 HEADER = "---\nkernelspec:\n  name: python3\n  display_name: Python 3\n---\n\n"
 TOY = """# Toy
@@ -120,7 +121,7 @@ def test_check_notices_an_edited_source(tmp_path, edit):
     source = tmp_path / "03-toy.md"
     source.write_text(HEADER + "# Toy\n")
     assert problems([source], "") == ["03-toy.ipynb is missing; run: make notebooks"]
-    nbformat.write(convert(source), source.with_suffix(".ipynb"))
+    nbformat.write(notebook_of(source), source.with_suffix(".ipynb"))
     assert problems([source], "") == []
     assert problems([source], "https://an.address/x") != []
     source.write_text(HEADER + edit)
@@ -197,10 +198,10 @@ def test_what_was_built_before_is_known_until_an_input_changes(tmp_path):
     source = tmp_path / "01-toy.md"
     source.write_text("text")
     source.with_suffix(".ipynb").write_text("{}")
-    before = notebooks.BuiltBefore(tmp_path)
+    before = BuiltBefore(tmp_path)
     assert source not in before
     before.add(source)
-    assert source in notebooks.BuiltBefore(tmp_path)
+    assert source in BuiltBefore(tmp_path)
     (tmp_path / "dtlib/cost.py").write_text("two = 3\n")
-    assert source not in notebooks.BuiltBefore(tmp_path)
+    assert source not in BuiltBefore(tmp_path)
     shutil.rmtree(tmp_path / ".cache")

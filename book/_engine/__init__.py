@@ -1,0 +1,1 @@
+"""Python in the page: its parts, how they are packed, and the runner that they carry."""
