@@ -7,6 +7,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from site_server import served_site
 
+# It has no doctests, and by the time they are looked for a folder's own conftest has its name.
+collect_ignore = ["conftest.py"]
+
 
 def pytest_addoption(parser):
     parser.addoption(

@@ -20,6 +20,8 @@ from dtlib.exercises.declarations.on_page import asked_on_page
 from dtlib.exercises.manifest import Exercise, exercises_of
 from dtlib.exercises.questions.question import questions_of
 
+SCRIPTS = ("reader/judge.js", "reader/answers.js", "code/offer.js")
+
 
 def data_of(number: str, page: Path) -> dict[str, dict]:
     """What a page needs of each exercise and question of a chapter, by its lasting name.
@@ -84,6 +86,8 @@ def hand_over(app: Sphinx, pagename: str, templatename: str, context: dict, doct
     page = {"notebook": notebook, "engine": engine, "exercises": exercises}
     data = json.dumps(page).replace("<", "\\u003c")
     context["body"] += f'<script type="application/json" id="dt-exercises">{data}</script>'
+    for script in SCRIPTS:
+        app.add_js_file(script, priority=900)  # after kept.js
 
 
 def setup(app: Sphinx) -> dict:
