@@ -1,7 +1,7 @@
 """The exercises of a page, as its script needs to know them in order to judge an answer.
 
-The three questions at the end of a chapter are put there from their declarations; the script gives
-them the same boxes.
+The three questions at the end of a chapter, and those in its text, are put there from their
+declarations; the script gives them the same boxes.
 """
 
 import html
@@ -12,13 +12,14 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.docutils import SphinxDirective
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from book.notebooks.stubs import exercise_text, stub
 from dtlib.contents import chapters
 from dtlib.exercises.declarations.on_page import asked_on_page
 from dtlib.exercises.manifest import Exercise, exercises_of
-from dtlib.exercises.questions.question import questions_of
+from dtlib.exercises.questions.question import pauses_of, questions_of
 
 SCRIPTS = ("reader/judge.js", "reader/answers.js", "code/offer.js")
 
@@ -33,10 +34,16 @@ def data_of(number: str, page: Path) -> dict[str, dict]:
         for exercise in exercises_of(number)
     }
     questions = {
-        one.slug: {"label": f"question {place}"} | asked_on_page(one)
-        for place, one in enumerate(questions_of(number), start=1)
+        one.slug: {"label": f"{kind} {place}"} | asked_on_page(one)
+        for kind, asked in (("question", questions_of), ("pause", pauses_of))
+        for place, one in enumerate(asked(number), start=1)
     }
     return exercises | questions
+
+
+def number_of(page: str) -> str:
+    """The number of the chapter that a page is, or ''."""
+    return next((one.number for one in chapters() if one.page == page), "")
 
 
 def box_of(exercise: Exercise, page: Path) -> dict:
@@ -54,9 +61,7 @@ class AskQuestions(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **kwargs) -> None:
-        page = self.env.docname
-        number = next((c.number for c in chapters() if c.page == page), "")
-        asked = questions_of(number)
+        asked = questions_of(number_of(self.env.docname))
         before = self.document.next_node(self._is_exercises)
         if asked and before is not None:
             box = nodes.raw("", questions_box(asked), format="html")
@@ -64,6 +69,22 @@ class AskQuestions(SphinxPostTransform):
 
     def _is_exercises(self, node: nodes.Node) -> bool:
         return isinstance(node, nodes.section) and "exercises" in node["ids"]
+
+
+class Pause(SphinxDirective):
+    """A question in the text, by its lasting name: `:::{pause} pause-hops`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        (slug,) = self.arguments
+        declared = {one.slug: one for one in pauses_of(number_of(self.env.docname))}
+        if slug not in declared:
+            raise self.error(f"no pause {slug!r}; declared are {', '.join(declared) or 'none'}")
+        text = html.escape(declared[slug].about.title)
+        title = '<p class="admonition-title">Before you read on</p>'
+        box = f'<aside class="admonition pause" id="{slug}">{title}<p>{text}</p></aside>'
+        return [nodes.raw("", box, format="html")]
 
 
 def questions_box(asked: tuple) -> str:
@@ -77,8 +98,8 @@ def questions_box(asked: tuple) -> str:
 
 def hand_over(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
     """Put the exercises of a chapter at the end of its page."""
-    number = next((c.number for c in chapters() if c.page == pagename), None)
-    if number is None or "body" not in context:
+    number = number_of(pagename)
+    if not number or "body" not in context:
         return
     notebook = context["pathto"](f"_sources/{context['sourcename']}", 1)
     exercises = data_of(number, Path(app.srcdir, f"{pagename}.md"))
@@ -91,6 +112,7 @@ def hand_over(app: Sphinx, pagename: str, templatename: str, context: dict, doct
 
 
 def setup(app: Sphinx) -> dict:
+    app.add_directive("pause", Pause)
     app.add_post_transform(AskQuestions)
     app.connect("html-page-context", hand_over)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from dtlib.contents import Chapter, parts
 from dtlib.exercises.declarations.on_page import asked_on_page
 from dtlib.exercises.manifest import exercises_of
-from dtlib.exercises.questions.question import questions_of
+from dtlib.exercises.questions.question import pauses_of, questions_of
 
 PAGE = "book/calibration"
 
@@ -48,7 +48,9 @@ def course(app: Sphinx, context: dict) -> list[dict]:
             "address": context["pathto"](chapter.page),
             "bets": bets_of(files.get(chapter.page, {})),
             "exercises": _judged(chapter),
-            "questions": [one.slug for one in questions_of(chapter.number)],
+            "questions": [
+                one.slug for asked in (pauses_of, questions_of) for one in asked(chapter.number)
+            ],
         }
         for part, chapter in written
     ]

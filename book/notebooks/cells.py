@@ -70,14 +70,22 @@ def _is_name(node: ast.AST) -> bool:
 def question_cells(questions: tuple[Numbers, ...]) -> Iterator[NotebookNode]:
     """The questions at the end of a chapter: each with a place for its answer, and its judge."""
     for place, question in enumerate(questions, start=1):
-        (asked,) = question.asked
         heading = f"{BEFORE_QUESTIONS}\n\n" if place == 1 else ""
-        yield new_markdown_cell(f"{heading}**{place}.** {question.about.title}")
-        if isinstance(asked, Chosen):
-            choices = sorted([asked.value, *asked.among], key=str)
-            remark = " or ".join([", ".join(map(repr, choices[:-1])), repr(choices[-1])])
-        else:
-            remark = f"a number of {asked.unit}" if asked.unit else "a number"
-        name = f"answer_{place}"
-        yield stub_cell(f"{name} = ...  # {remark}", question.slug)
-        yield judging_cell(question.slug, question.slug, name)
+        yield from _asked(question, f"{heading}**{place}.** ", f"answer_{place}")
+
+
+def pause_cells(pause: Numbers, place: int) -> Iterator[NotebookNode]:
+    """A question in the text of a chapter: the same."""
+    return _asked(pause, "> **Before you read on.** ", f"pause_{place}")
+
+
+def _asked(question: Numbers, heading: str, name: str) -> Iterator[NotebookNode]:
+    (asked,) = question.asked
+    if isinstance(asked, Chosen):
+        choices = sorted([asked.value, *asked.among], key=str)
+        remark = " or ".join([", ".join(map(repr, choices[:-1])), repr(choices[-1])])
+    else:
+        remark = f"a number of {asked.unit}" if asked.unit else "a number"
+    yield new_markdown_cell(f"{heading}{question.about.title}")
+    yield stub_cell(f"{name} = ...  # {remark}", question.slug)
+    yield judging_cell(question.slug, question.slug, name)

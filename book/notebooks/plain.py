@@ -5,6 +5,7 @@ cells keep their ids.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -19,7 +20,7 @@ from book.notebooks.stubs import Stub, exercise_text, stub
 from book.notebooks.words import Words
 from dtlib.contents import Chapter, chapters
 from dtlib.exercises.manifest import Exercise, exercises_of
-from dtlib.exercises.questions.question import questions_of
+from dtlib.exercises.questions.question import pauses_of, questions_of
 
 CHECKED = re.compile(r"^```python\n(?:(?!^```).)*?^check\((?:(?!^```).)*^```$\n?", re.M | re.S)
 CLAIMS = re.compile(r"^## Claims\n+(.*)\Z", re.MULTILINE | re.DOTALL)
@@ -68,6 +69,7 @@ class _Writer:
         number = self.chapter.number if self.chapter else ""
         self.exercises = {one.slug: one for one in exercises_of(number)}
         self.questions = questions_of(number) if self.chapter else ()
+        self.pauses = [one.slug for one in pauses_of(number)] if self.chapter else []
         self.words = Words(source)
         self.cells: list[NotebookNode] = []
         self.waiting: list[str] = []
@@ -134,8 +136,17 @@ class _Writer:
             case "solution-end":
                 self._flush()
                 self.solving = False
+            case "pause":
+                self._flush()
+                self.cells += self._pause(box.title)
             case _:
                 self.waiting.append(quoted(box))
+
+    def _pause(self, slug: str) -> Iterator[NotebookNode]:
+        if slug not in self.pauses:
+            raise ValueError(f"{self.source.name}: no pause is declared as {slug!r}")
+        place = self.pauses.index(slug)
+        return made.pause_cells(pauses_of(self.chapter.number)[place], place + 1)
 
     def _begin(self, box: Box) -> None:
         """The statement of an exercise is a cell; its call of `check` is a cell of its own."""

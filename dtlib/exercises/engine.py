@@ -3,7 +3,7 @@
 from dtlib.contents import chapters
 from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.exercises.manifest import exercises_of, groups, manifest
-from dtlib.exercises.questions.question import questions_of
+from dtlib.exercises.questions.question import pauses_of, questions_of
 from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
 from dtlib.exercises.worlds.world import TransportError
 
@@ -40,7 +40,7 @@ def found(label: str) -> tuple[str, Declaration]:
     >>> found("ex-trace-the-ring")[0], found("ask-sent-by-sixteen")[0]
     ('12.1', 'question 1 of chapter 12')
     """
-    if str(label).startswith("ask-"):
+    if str(label).startswith(("ask-", "pause-")):
         return _question(label)
     group = str(label).rpartition(".")[0]
     for exercise in exercises_of(group) or manifest().exercises:
@@ -53,7 +53,8 @@ def found(label: str) -> tuple[str, Declaration]:
 
 def _question(slug: str) -> tuple[str, Declaration]:
     for chapter in chapters():
-        for place, one in enumerate(questions_of(chapter.number), start=1):
-            if one.slug == slug:
-                return f"question {place} of chapter {chapter.number}", one
+        for kind, asked in ("question", questions_of), ("pause", pauses_of):
+            for place, one in enumerate(asked(chapter.number), start=1):
+                if one.slug == slug:
+                    return f"{kind} {place} of chapter {chapter.number}", one
     raise UnknownExercise(f"no chapter has a question {slug!r}")

@@ -15,10 +15,11 @@ for name in {absent!r}: sys.modules[name] = None
 sys.thread_info = types.SimpleNamespace(name="pthread-stubs")
 from dtlib.exercises import NotYet
 from dtlib.exercises.manifest import exercises_of
-from dtlib.exercises.questions.question import questions_of
+from dtlib.exercises.questions.question import pauses_of, questions_of
 needs = {{}}
 for group in {groups!r}:
-    for one in [e.declaration for e in exercises_of(group)] + list(questions_of(group)):
+    asked = [*questions_of(group), *pauses_of(group)]
+    for one in [e.declaration for e in exercises_of(group)] + asked:
         try:
             one.judge(one.right())
         except (ModuleNotFoundError, NotYet) as error:

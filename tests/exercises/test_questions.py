@@ -1,4 +1,4 @@
-"""The three questions of a chapter: right answers pass, slips are told their hints."""
+"""The questions of a chapter, at its end and in its text: right answers pass, slips are told."""
 
 import re
 
@@ -10,10 +10,11 @@ from test_declarations import misjudged
 from dtlib.contents import chapters, written
 from dtlib.exercises.declarations.numbers import Asked
 from dtlib.exercises.manifest import manifest
-from dtlib.exercises.questions.question import question, questions_of
+from dtlib.exercises.questions.question import pauses_of, question, questions_of
 
 ASKED = {c.number: questions_of(c.number) for c in chapters() if questions_of(c.number)}
-EVERY = [one for several in ASKED.values() for one in several]
+PAUSES = [one for chapter in written() for one in pauses_of(chapter.number)]
+EVERY = [one for several in ASKED.values() for one in several] + PAUSES
 HELD = pytest.mark.parametrize("asked", EVERY, ids=lambda one: one.slug)
 
 
@@ -27,7 +28,7 @@ def test_a_question_has_a_name_of_its_own_and_asks():
     assert len({*slugs, *(e.slug for e in manifest().exercises)}) == len(slugs) + len(
         manifest().exercises
     )
-    assert all(re.fullmatch(r"ask-[a-z0-9-]+", slug) for slug in slugs)
+    assert all(re.fullmatch(r"(ask|pause)-[a-z0-9-]+", slug) for slug in slugs)
     assert all(
         one.about.title.endswith(("?", "?)", "...")) or "?" in one.about.title for one in EVERY
     )

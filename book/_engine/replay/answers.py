@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dtlib.exercises.declarations.declaration import Declaration
 from dtlib.exercises.manifest import exercises_of
-from dtlib.exercises.questions.question import questions_of
+from dtlib.exercises.questions.question import pauses_of, questions_of
 
 
 class Row(NamedTuple):
@@ -29,7 +29,7 @@ def replay(group: str, more: Path | None = None) -> list[Row]:
     listed = _listed(more) if more else {}
     return [
         Row(one.slug, which, verdict(one, answer))
-        for one in (*judged(group), *questions_of(group))
+        for one in (*judged(group), *questions_of(group), *pauses_of(group))
         for which, answer in (*_derived(one), *listed.get(one.slug, []))
     ]
 

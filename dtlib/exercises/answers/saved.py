@@ -49,7 +49,9 @@ def saved_answers(path: Path) -> list[Saved]:
     if file.get("version", 0) > _VERSION:
         raise AnswersError(f"{path} is of version {file['version']}, known is {_VERSION}")
     slugs = {name.partition(":")[2] for name in kept if name.startswith((_ANSWER, _CODE))}
-    return [_saved(slug, kept) for slug in sorted(slugs) if slug.startswith(("ex-", "ask-"))]
+    return [
+        _saved(slug, kept) for slug in sorted(slugs) if slug.startswith(("ex-", "ask-", "pause-"))
+    ]
 
 
 def _saved(slug: str, kept: dict) -> Saved:

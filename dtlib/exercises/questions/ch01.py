@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 1, One machine is not enough."""
+"""Quick questions of chapter 1, One machine is not enough."""
 
 from dtlib.exercises.declarations.numbers import Asked
 from dtlib.exercises.questions.question import question

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 2, The roofline with a network."""
+"""Quick questions of chapter 2, The roofline with a network."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 3, The memory and links of a cluster."""
+"""Quick questions of chapter 3, The memory and links of a cluster."""
 
 from dtlib.exercises.declarations.numbers import Asked
 from dtlib.exercises.questions.question import question

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 3a, Feeding the data."""
+"""Quick questions of chapter 3a, Feeding the data."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question

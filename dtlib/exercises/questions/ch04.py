@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 4, The α–β model."""
+"""Quick questions of chapter 4, The α–β model."""
 
 from dtlib.collectives import ring_all_reduce_time
 from dtlib.exercises.declarations.numbers import Asked

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 5, What compute costs."""
+"""Quick questions of chapter 5, What compute costs."""
 
 from dtlib.exercises.declarations.numbers import Asked
 from dtlib.exercises.questions.question import question

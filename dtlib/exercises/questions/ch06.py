@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 6, Estimating before running."""
+"""Quick questions of chapter 6, Estimating before running."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 11, Collectives and their adjoints."""
+"""Quick questions of chapter 11, Collectives and their adjoints."""
 
 from dtlib.exercises.declarations.numbers import Asked
 from dtlib.exercises.questions.question import question

@@ -1,13 +1,49 @@
-"""Three quick questions at the end of chapter 12, Ring and tree algorithms."""
+"""Quick questions of chapter 12, Ring and tree algorithms."""
 
-from dtlib.collectives import all_reduce_lower_bound_messages, ring_all_reduce_sent_bytes
+from dtlib.collectives import (
+    all_reduce_lower_bound_messages,
+    ring_all_reduce,
+    ring_all_reduce_sent_bytes,
+    tree_all_reduce,
+    tree_all_reduce_sent_bytes,
+)
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question
-from dtlib.foundations import GB
+from dtlib.foundations import GB, MB
 
 # fmt: off
 _SENT = ring_all_reduce_sent_bytes(1*GB, 16)
 _FEWEST = all_reduce_lower_bound_messages(16)
+_ROOT = tree_all_reduce_sent_bytes(4*MB, 4)
+_MESSAGES = ring_all_reduce(8).messages() / tree_all_reduce(8).messages()
+
+sent_by_the_root = question(
+    "pause-sent-by-the-root",
+    "Four ranks, a vector of 4 MB, two children for the root of the tree. The root adds up, and "
+    "then hands the sum down. How much does it send?",
+    Asked("sent", _ROOT, "bytes", {
+          ring_all_reduce_sent_bytes(4*MB, 4): "a ring cuts the vector up, a tree does not",
+          4*MB: "each of its children gets the sum"}),
+    "the whole vector to each child: the ring's ranks send less, and all of them the same",
+)
+
+messages_of_eight = question(
+    "pause-messages-of-eight",
+    "Eight ranks of one computer sum a few bytes. How many times as many messages does the ring "
+    "send as the tree, both phases counted?",
+    Asked("ratio", _MESSAGES, slips={
+          4: "that was on four ranks, or one phase of two",
+          _MESSAGES - 1: "in a round of the ring everybody sends"}),
+    "in the tree a message for each edge and phase, in the ring one for each rank and round",
+)
+
+which_ran = question(
+    "pause-which-ran",
+    "You time an all-reduce of 8 bytes: 100 µs on 32 ranks, 118 µs on 64. No log was kept. Which "
+    "algorithm ran?",
+    Chosen("algorithm", "tree", {"ring": "twice its rounds, and twice the time?"}),
+    "one level more, not twice the rounds",
+)
 
 sent_by_sixteen = question(
     "ask-sent-by-sixteen",

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 13, The cost of collectives."""
+"""Quick questions of chapter 13, The cost of collectives."""
 
 from dtlib.collectives import (
     all_reduce_bus_factor,

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 13a, Collectives on a topology."""
+"""Quick questions of chapter 13a, Collectives on a topology."""
 
 from dtlib.collectives import (
     all_reduce_lower_bound_bytes,

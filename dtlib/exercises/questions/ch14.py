@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 14, Data parallelism."""
+"""Quick questions of chapter 14, Data parallelism."""
 
 from dtlib.collectives import ring_all_reduce_sent_bytes
 from dtlib.exercises.declarations.numbers import Asked

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 15, Tensor parallelism."""
+"""Quick questions of chapter 15, Tensor parallelism."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 16, Pipeline parallelism."""
+"""Quick questions of chapter 16, Pipeline parallelism."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question

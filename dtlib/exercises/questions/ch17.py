@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 17, Sequence parallelism."""
+"""Quick questions of chapter 17, Sequence parallelism."""
 
 from dtlib.exercises.declarations.numbers import Asked
 from dtlib.exercises.questions.question import question

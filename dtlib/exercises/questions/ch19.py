@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 19, Where the memory goes."""
+"""Quick questions of chapter 19, Where the memory goes."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 20, Sharding the training state."""
+"""Quick questions of chapter 20, Sharding the training state."""
 
 from dtlib.exercises.declarations.numbers import Asked
 from dtlib.exercises.questions.question import question

@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 21, Recomputing activations."""
+"""Quick questions of chapter 21, Recomputing activations."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question

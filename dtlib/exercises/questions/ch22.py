@@ -1,4 +1,4 @@
-"""Three quick questions at the end of chapter 22, Offloading."""
+"""Quick questions of chapter 22, Offloading."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question

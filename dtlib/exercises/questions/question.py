@@ -1,4 +1,9 @@
-"""What a quick question is, and where those of a chapter are."""
+"""What a quick question is, and where those of a chapter are.
+
+Three are asked at a chapter's end; their names begin with `ask-`. A pause stands in the text, after
+what it asks about or before what answers it, so that the hand is never idle for long; its name
+begins with `pause-`, and the text has its place: `:::{pause} pause-hops`.
+"""
 
 from functools import cache
 from importlib import import_module
@@ -25,11 +30,25 @@ def question(slug: str, text: str, asked: Asked | Chosen, verified: str) -> Numb
 
 @cache
 def questions_of(number: str) -> tuple[Numbers, ...]:
-    """The questions of a chapter in their order; none where it has none yet.
+    """The questions at the end of a chapter in their order; none where it has none yet.
 
     >>> len(questions_of("12")), questions_of("37")
     (3, ())
     """
+    return tuple(one for one in _declared(number) if not _is_pause(one))
+
+
+@cache
+def pauses_of(number: str) -> tuple[Numbers, ...]:
+    """The questions in the text of a chapter, in the order of the text."""
+    return tuple(one for one in _declared(number) if _is_pause(one))
+
+
+def _is_pause(one: Numbers) -> bool:
+    return one.slug.startswith("pause-")
+
+
+def _declared(number: str) -> tuple[Numbers, ...]:
     name = f"dtlib.exercises.questions.ch{padded(number)}"
     if not find_spec(name):
         return ()

@@ -16,7 +16,7 @@ from book.notebooks.residues import KINDS, problems, residues
 from book.notebooks.words import UnknownMarkup, Words
 from dtlib.contents import chapters
 from dtlib.exercises.manifest import exercises_of
-from dtlib.exercises.questions.question import questions_of
+from dtlib.exercises.questions.question import pauses_of, questions_of
 
 SOURCES = [*notebook_sources(), *lab_sources()]
 CHAPTERS = [ROOT / f"{one.page}.md" for one in chapters() if (ROOT / f"{one.page}.md").exists()]
@@ -70,7 +70,8 @@ def test_every_exercise_has_a_stub_and_its_judge(page):
     cells = stored(page).cells
     about = [cell.metadata.get("dtlib", {}) for cell in cells]
     number = chapter_of(page).number
-    wanted = [q.slug for q in questions_of(number)] + [e.slug for e in exercises_of(number)]
+    asked = (*pauses_of(number), *questions_of(number), *exercises_of(number))
+    wanted = [one.slug for one in asked]
     assert [one["check"] for one in about if "check" in one] == wanted
     assert {one["exercise"] for one in about if "exercise" in one} == set(wanted)
     for cell, said in zip(cells, about, strict=True):
