@@ -2,9 +2,8 @@
 
 from dtlib.collectives import (
     all_reduce_lower_bound_messages,
-    ring_all_reduce,
+    ring_all_reduce_rounds,
     ring_all_reduce_sent_bytes,
-    tree_all_reduce,
     tree_all_reduce_sent_bytes,
 )
 from dtlib.exercises.declarations.numbers import Asked, Chosen
@@ -15,7 +14,7 @@ from dtlib.foundations import GB, MB
 _SENT = ring_all_reduce_sent_bytes(1*GB, 16)
 _FEWEST = all_reduce_lower_bound_messages(16)
 _ROOT = tree_all_reduce_sent_bytes(4*MB, 4)
-_MESSAGES = ring_all_reduce(8).messages() / tree_all_reduce(8).messages()
+_MESSAGES = 8 * ring_all_reduce_rounds(8) / all_reduce_lower_bound_messages(8)
 
 sent_by_the_root = question(
     "pause-sent-by-the-root",
