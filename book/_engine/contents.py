@@ -21,8 +21,8 @@ CUT_OF_PYTHON = re.compile(
     r"|^(unittest/test|asyncio|ctypes|curses|dbm|email|http|sqlite3|termcap|wsgiref|xml|xmlrpc"
     r"|zoneinfo|concurrent|distutils|ensurepip|idlelib|lib2to3|multiprocessing|pydoc_data"
     r"|tkinter|turtledemo|unittest|venv)/"
-    r"|^(cowasm_\w+|sitecustomize|__hello__|__phello__|aifc|bdb|cProfile|cgi|cgitb|chunk|compileall"
-    r"|crypt|fileinput|ftplib|getpass|imaplib|imghdr|lzma|mailbox|mailcap|mimetypes|modulefinder"
+    r"|^(cowasm_\w+|sitecustomize|__hello__|__phello__|aifc|argparse|bdb|cProfile|cgi|cgitb|chunk"
+    r"|compileall|crypt|fileinput|ftplib|getpass|imaplib|imghdr|lzma|mailbox|mailcap|mimetypes|modulefinder"
     r"|netrc|nntplib|nturl2path|optparse|pdb|pickletools|pipes|plistlib|poplib|profile|pstats|pty"
     r"|pyclbr|pydoc|rlcompleter|sched|shelve|smtpd|smtplib|sndhdr|socketserver|ssl|stringprep"
     r"|sunau|symtable|tabnanny|tarfile|telnetlib|this|trace|tty|wave|webbrowser|xdrlib|zipapp"
@@ -34,7 +34,8 @@ CUT_OF_NUMPY = re.compile(
     r"/(tests|include|lib/pkgconfig|_examples|distutils|f2py|doc|array_api|_pyinstaller|typing"
     r"|testing)/"
     r"|_(multiarray|umath|rational|struct_ufunc|operand_flag)_tests\.|core/_simd\."
-    r"|core/_add_newdocs|linalg/lapack_lite\.|\.(pyi|pxd|pyx|h|c|a|ini|txt|py|toml|md)$"
+    r"|core/_add_newdocs|lib/recfunctions|linalg/lapack_lite\."
+    r"|\.(pyi|pxd|pyx|h|c|a|ini|txt|py|toml|md)$"
     r"|(^|/)(setup|setup_common|generate_numpy_api|cversions|conftest|umath_tests)\.pyc$"
 )
 # These hold docstrings alone.

@@ -48,6 +48,11 @@ def run(page):
     return partial(page.evaluate, "(task) => engine.run(task)")
 
 
+def test_what_the_first_click_fetches_is_at_most_four_and_a_half_megabytes():
+    folder = ROOT / "_build/html" / FOLDER
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 4_500_000
+
+
 def test_nothing_is_fetched_before_it_is_asked_for(page):
     assert not [url for url in page.before_the_click if "/python/" in url]
 
