@@ -26,7 +26,7 @@ ELSEWHERE = {
 NO_THREADS = re.compile(r"can't start new (?:thread|process)", re.IGNORECASE)
 CURLY = re.compile("invalid character '[“”„‘’«»]'")
 FRAME = re.compile(r'^(\s*)File "([^"]+)"', re.MULTILINE)
-VERDICTS = ("Passed", "NotYet", "UnknownExercise")
+VERDICTS = ("Passed", "NotYet", "Unanswered", "UnknownExercise")
 
 
 class NotHere(Exception):
@@ -88,7 +88,7 @@ class Session:
         return None if code.rstrip().endswith(";") else value
 
     def _judged(self, label: str, value, answer: str | None):
-        from dtlib.exercises import check
+        from dtlib.exercises import attempt
 
         if answer:
             missing = [name for name in names_in(answer) if not self._has(name)]
@@ -97,7 +97,7 @@ class Session:
                     f"the check judges {' and '.join(missing)}, which the code does not set"
                 )
             value = eval(answer, self.names)
-        return check(label, value)
+        return attempt(label, value)
 
     def _has(self, name: str) -> bool:
         return name in self.names or hasattr(builtins, name)

@@ -129,6 +129,7 @@ function words({ verdict, text, head }, asked) {
   const said = {
     Passed: [`✓ ${reason}`, true],
     NotYet: [reason, false],
+    Unanswered: [text, false],
     UnknownExercise: [text, false],
     elsewhere: [text, false],
     error: [head, false],

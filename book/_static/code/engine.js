@@ -68,7 +68,7 @@ export class Engine extends EventTarget {
     });
   }
 
-  /** Resolves to {verdict, text}: "Passed", "NotYet", "UnknownExercise", "value", "none", "error", "elsewhere". */
+  /** Resolves to {verdict, text}: "Passed", "NotYet", "Unanswered", "UnknownExercise", "value", "none", "error", "elsewhere". */
   async run({ code, label, answer }) {
     await this.load();
     this.#running += 1;

@@ -197,3 +197,10 @@ def test_a_step_reads_a_task_and_writes_its_result(tmp_path, monkeypatch):
     (tmp_path / "task").write_text('{"code": "1 + 1"}')
     runner.step()
     assert (tmp_path / "result").read_text() == '{"verdict": "value", "text": "2"}'
+
+
+def test_a_stub_waits_as_it_does_in_a_notebook(run):
+    task = {"label": "12.1", "answer": "(sent, owned)"}
+    waits = run("sent = owned = ...", **task)
+    assert waits == {"verdict": "Unanswered", "text": "12.1 waits for your answer"}
+    assert run("sent, owned = ..., 1", **task)["verdict"] == "NotYet"
