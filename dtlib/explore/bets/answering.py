@@ -10,6 +10,7 @@ from dtlib.explore.kit.widget import Widget
 class Answer(Widget):
     """The true value on the line of its bet; see `answer`."""
 
+    waiting = "Run this cell to compare the answer with your bet"
     printed: ClassVar[dict] = START | {"settled": "skipped"}
 
     def __init__(self, *, title: str, **on):

@@ -13,6 +13,8 @@ START = {"value": None, "sure": None, "settled": ""}  # settled: "placed" or "sk
 class Bet(Widget):
     """A question and a line to bet on; see `bet`."""
 
+    waiting = "Run this cell to bet"
+
     def __init__(self, *, title: str, **on):
         super().__init__(title=title, controls=[], start=START, **on)
 

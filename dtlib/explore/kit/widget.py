@@ -33,6 +33,7 @@ class Widget(anywidget.AnyWidget):
 
     spec = traitlets.Dict().tag(sync=True)
     printed: ClassVar[dict] = {}  # what differs from the first state in the static figure
+    waiting: ClassVar[str] = "Run this cell to move this figure"  # where no kernel is at work yet
     borrows: ClassVar[tuple[str, ...]] = ()  # widgets whose `model.js` this one's script builds on
 
     def __init_subclass__(cls, **options) -> None:
@@ -78,6 +79,7 @@ class Widget(anywidget.AnyWidget):
         from IPython.display import display
 
         data, metadata = self._repr_mimebundle_()
+        data["text/plain"] = f"{self.waiting}: {as_sentence(self.spec['title'])}"
         display(data, metadata=metadata, raw=True)
         display(self.static())
 
