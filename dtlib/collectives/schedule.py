@@ -118,7 +118,7 @@ class Schedule:
         first = (np.arange(len(groups)) % parts * self.chunks)[:, None]
 
         def everywhere(round: Round) -> Round:
-            ends = (groups.take(end, axis=1) for end in (round.src, round.dst))
+            ends = (groups[:, end] for end in (round.src, round.dst))
             rows = (*ends, round.chunk + first)
             rows += tuple(np.broadcast_to(x, rows[0].shape) for x in (round.reduce, round.count))
             return Round(*(row.reshape(-1) for row in rows))
