@@ -15,6 +15,7 @@ import html
 import json
 import re
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -76,21 +77,23 @@ class Files(dict):
         return [kit, self.put(FOLDER, kind, "css", own)] if own.strip() else [kit]
 
 
-def place(files: Files, page: str, state: dict, figure: str) -> str:
-    """The place of a widget with this state, its static figure inside."""
+def place(files: Files, page: str, state: dict, figure: str, which: int = 1) -> str:
+    """The place of a widget with this state, its static figure inside.
+
+    ``which`` of its kind it is on the page: so a link can name it, and a bet by its key.
+    """
     data = {k: v for k, v in state.items() if not k.startswith("_") and k not in BY_JUPYTER}
     spec = state.get("spec", {})
     kind = spec.get("kind", "widget").removeprefix("dt-kind-")
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     folder = PurePosixPath(page).name
     attributes = {
+        "id": f"bet-{spec['key']}" if kind == "bet" else f"{kind}-{which}",
         "class": f"dt-place dt-place-{kind}",
         "data-modules": " ".join(files.script(kind, state["_esm"])),
         "data-sheets": " ".join(files.sheets(kind, state.get("_css", ""))),
         "data-state": f"{folder}/{files.put(page, kind, 'json', text)}",
     }
-    if kind == "bet":  # what an answer's link leads to, until the bet itself is there
-        attributes["id"] = f"bet-{spec['key']}"
     if room := ROOM.search(figure):
         attributes["style"] = room[1]
     written = " ".join(f'{name}="{html.escape(value)}"' for name, value in attributes.items())
@@ -104,13 +107,15 @@ def give_places(app: Sphinx, doctree: nodes.document) -> None:
     _, stored = scripts.pop("ipywidgets_state", (None, {"body": "{}"}))
     for key in [key for key in scripts if key.startswith("ipywidgets_")]:
         del scripts[key]
-    states, files = json.loads(stored["body"]).get("state", {}), Files()
+    states, files, kinds = json.loads(stored["body"]).get("state", {}), Files(), Counter()
     for view in list(doctree.findall(_is_view)):
         model = json.loads(re.sub("<[^>]*>", "", view.astext()))["model_id"]
         widget = states.get(model, {})
         text = NEEDS_KERNEL
         if widget.get("model_module") == "anywidget":
-            text = place(files, page, widget["state"], _figure_after(view))
+            kind = widget["state"].get("spec", {}).get("kind")
+            kinds[kind] += 1
+            text = place(files, page, widget["state"], _figure_after(view), kinds[kind])
         view.replace_self(nodes.raw(view.rawsource, text, format="html"))
     if files:
         _files_of(app)[page] = files

@@ -1,7 +1,8 @@
 // Draws the widgets of a page, each when its place comes near the reader's view. A place names the
 // modules, sheets and state that its widget needs; until they are there, and if one does not come,
 // the static figure stands in it. No kernel, no module loader, no other script. A live place says so
-// by `dt-live`, and has `widget: { spec, show(spec) }` for what knows of the reader.
+// by `dt-live`, and has `widget: { spec, show(spec) }` for what knows of the reader. An address may
+// name a place and the state of its widget, "#stepper-1?n=1024": a button in its head copies it.
 (() => {
   const NEAR = "900px 0px"; // about a screen before it is seen
   const FILES = new URL("widgets/", document.currentScript.src || document.baseURI);
@@ -83,7 +84,7 @@
       ...addressesOf(sheets).map((address) => once(address, sheetAt)),
     ]);
     const model = await once(stored, () => modelOfWidget(stored, widget));
-    place.removeAttribute("id"); // which the widget bears from here on
+    if (place.id.startsWith("bet-")) place.removeAttribute("id"); // the widget bears it from here on
     const box = place.appendChild(document.createElement("div"));
     let stop = await widget.render({ model, el: box });
     place.widget = {
@@ -93,12 +94,47 @@
         stop?.();
         box.replaceChildren();
         stop = await widget.render({ model: modelOf({ ...stored, spec }), el: box });
+        offerLink(place, box);
       },
+      take: (state) => box.linked?.take(state),
     };
+    offerLink(place, box);
     place.classList.add("is-live");
     place.dispatchEvent(new CustomEvent("dt-live", { bubbles: true }));
     // Room that was kept in vain is given back where nothing that is seen moves.
     if (place.getBoundingClientRect().bottom > innerHeight) place.style.minHeight = 0;
+  }
+
+  function offerLink(place, box) {
+    const reset = box.linked && box.querySelector(".dt-reset");
+    if (!reset) return;
+    const says = "Copy the address of this figure as it stands";
+    const link = Object.assign(document.createElement("button"), {
+      type: "button",
+      className: "dt-button dt-link",
+      textContent: "#",
+      title: says,
+      ariaLabel: says,
+    });
+    link.addEventListener("click", async () => {
+      const { pathname, search } = location;
+      history.replaceState(null, "", `${pathname}${search}#${place.id}?${box.linked.text()}`);
+      await navigator.clipboard?.writeText(location.href).catch(() => {}); // it stands in the bar
+      link.textContent = "✓";
+      setTimeout(() => (link.textContent = "#"), 1500);
+    });
+    reset.before(link);
+  }
+
+  // The place that the address names, with the state that it asks for.
+  async function follow() {
+    const [id, state] = location.hash.slice(1).split("?");
+    const place = state !== undefined && places.find((one) => one.id === id);
+    if (!place) return;
+    place.scrollIntoView();
+    if (!place.widget) await new Promise((done) => place.addEventListener("dt-live", done, { once: true }));
+    place.widget.take(state);
+    place.scrollIntoView();
   }
 
   // A widget that does not come leaves its figure in place, and says so.
@@ -134,5 +170,7 @@
     { rootMargin: NEAR },
   );
   for (const place of places) watcher.observe(place);
+  addEventListener("hashchange", follow);
+  follow();
   settle();
 })();

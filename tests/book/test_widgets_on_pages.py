@@ -140,8 +140,8 @@ def test_a_bet_can_be_linked_to_before_it_is_there(pair):
     wager = bet("12.1", "How long?", unit="ms", anchor=35.0)
     html = places.place(places.Files(), "room/page", stored(wager), wager.static().html)
     assert BeautifulSoup(html, "html.parser").div["id"] == "bet-12.1"
-    other = places.place(places.Files(), "room/page", stored(pair[0]), "")
-    assert "id" not in BeautifulSoup(other, "html.parser").div.attrs
+    other = places.place(places.Files(), "room/page", stored(pair[0]), "", 2)
+    assert BeautifulSoup(other, "html.parser").div["id"] == "explorer-2"
 
 
 def test_only_what_is_near_is_fetched_and_each_thing_once(visit):
@@ -154,6 +154,34 @@ def test_only_what_is_near_is_fetched_and_each_thing_once(visit):
     assert started(tab, "fastest-")
     assert tab.locator(".is-live .dt-widget").count() == 3
     assert tab.locator(".dt-static:visible").count() == 0
+    assert tab.said == []
+
+
+def test_a_link_brings_a_widget_as_it_stood(visit):
+    tab, open_page = visit
+    place = open_page().locator("#explorer-1")
+    slider, link = place.get_by_role("slider").nth(0), place.get_by_role("button", name="Copy the")
+    slider.press("End")
+    moved = slider.get_attribute("aria-valuetext")
+    link.click()
+    address = tab.url
+    assert "#explorer-1?" in address
+    place.get_by_role("button", name="Reset").click()
+    assert slider.get_attribute("aria-valuetext") != moved
+    tab.goto("about:blank")
+    tab.goto(address)
+    tab.wait_for_function("document.querySelector('#explorer-1')?.classList.contains('is-live')")
+    assert slider.get_attribute("aria-valuetext") == moved
+
+
+@pytest.mark.parametrize("state", ["P=7.5", "P=%22x%22", "nobody=1", "P=1e", "P=[8]"])
+def test_sabotage_an_address_asks_for_nothing_that_a_widget_does_not_have(visit, state):
+    tab, open_page = visit
+    sliders = open_page().locator("#explorer-1").get_by_role("slider")
+    start = [one.get_attribute("aria-valuetext") for one in sliders.all()]
+    tab.goto(f"{tab.url}#explorer-1?{state}")
+    tab.wait_for_timeout(300)
+    assert [one.get_attribute("aria-valuetext") for one in sliders.all()] == start
     assert tab.said == []
 
 

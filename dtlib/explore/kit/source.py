@@ -21,7 +21,7 @@ from dtlib.drawing.svg import bare, script
 
 SEAM = "\n/* The widget's own part. */\n"
 SCRIPTS = ("dom.js", "frame.js", "controls.js", "player.js", "equations.js",
-           "lines.js", "storage.js", "widget.js", "still.js")  # fmt: skip
+           "lines.js", "storage.js", "linked.js", "widget.js", "still.js")  # fmt: skip
 SHEETS = ("widget.css", "controls.css")
 # What may not stand inside of a rule.
 _ON_TOP = re.compile(r"@(?:keyframes|font-face)[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}\n?")

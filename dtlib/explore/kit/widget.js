@@ -235,6 +235,7 @@ function rendered(parts, { model, el }) {
 
   update(startOf(parts, spec));
   keeper.recall();
+  el.linked = linkedOf(parts, spec, { now: () => state, set, reset });
   return () => {
     unwatch();
     keeper.stop();
