@@ -11,7 +11,6 @@ from sphinx.application import Sphinx
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from dtlib.contents import Chapter, parts
-from dtlib.exercises.declarations.on_page import asked_on_page
 from dtlib.exercises.manifest import exercises_of
 from dtlib.exercises.questions.question import pauses_of, questions_of
 
@@ -57,11 +56,11 @@ def course(app: Sphinx, context: dict) -> list[dict]:
 
 
 def _judged(chapter: Chapter) -> list[str]:
-    """The exercises that the page itself judges; code is judged in the notebook."""
+    """The exercises that the page itself judges; what needs torch is judged in the notebook."""
     return [
         exercise.slug
         for exercise in exercises_of(chapter.number)
-        if asked_on_page(exercise.declaration)["kind"] != "code"
+        if not exercise.needs
     ]
 
 

@@ -1,7 +1,8 @@
 """What a page needs to know of an exercise, in order to judge an answer without Python.
 
 Numbers, choices and formulas are judged in the page, by `book/_static/reader/judge.js`, which says
-what the declaration says; code is judged in the notebook.
+what the declaration says; code is judged by the page's Python, or where it needs torch in the
+notebook.
 """
 
 from dtlib.exercises.declarations.declaration import Declaration

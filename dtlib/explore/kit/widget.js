@@ -236,10 +236,6 @@ function rendered(parts, { model, el }) {
   update(startOf(parts, spec));
   keeper.recall();
   el.linked = linkedOf(parts, spec, { now: () => state, set, reset });
-  return () => {
-    unwatch();
-    keeper.stop();
-    glider.stop();
-    player?.pause();
-  };
+  const ends = [unwatch, keeper.stop, glider.stop, () => player?.pause()];
+  return () => ends.forEach((end) => end());
 }
