@@ -6,7 +6,7 @@ Ours and gloo's take turns on the same ranks and buffers, so that whatever else 
 slows both. A cell is the median over the turns of (time of ours / time of gloo's), where a time is
 that of the slowest rank; beside it, in brackets, is the ratio of the two shortest times.
 The goal for the ring is at most 1.1 from 1 MB on. What our calls cost beside the messages is CPU
-time, and four ranks on two cores have none to spare: judge only on a machine that does nothing else.
+time, and four ranks on two cores have none to spare: judge on a machine that does nothing else.
 """
 
 import argparse
