@@ -6,6 +6,7 @@ one rank over torch.distributed, `emulate` all ranks over mailboxes in memory. B
 additions in the same order, and so give the same bits.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,6 +34,12 @@ class In(NamedTuple):
     part: slice
     landing: slice | None
 
+    def behind(self, landed: int) -> "In":
+        """The same message, landing behind ``landed`` elements of others."""
+        if not self.landing:
+            return self
+        return self._replace(landing=slice(landed + self.landing.start, landed + self.landing.stop))
+
 
 class RankMessages:
     """What ``rank`` does in each round, for a buffer of ``numel`` elements.
@@ -45,11 +52,15 @@ class RankMessages:
     ...     print(out, into, sep="\\n")
     [Out(peer=1, part=slice(2, 5, None))]
     [In(peer=1, part=slice(0, 2, None), landing=slice(0, 2, None))]
+
+    ``posts`` are for each round the receives to post when it begins: those of many rounds at once,
+    and then none for a while. A sender whose receiver is ready need not wait to be told so.
     """
 
     def __init__(self, schedule: Schedule, rank: int, numel: int):
         cuts = [numel * chunk // schedule.chunks for chunk in range(schedule.chunks + 1)]
-        self.rounds = [_messages(round, rank, cuts) for round in schedule]
+        rounds = [_messages(round, rank, cuts) for round in schedule]
+        self.rounds, self.posts = _posted_early(rounds, room=numel)
         landings = [m.landing.stop for _, into in self.rounds for m in into if m.landing]
         self.scratch_size = max(landings, default=0)
         self._scratch = {}
@@ -65,6 +76,31 @@ class RankMessages:
             torch_like = hasattr(like, "new_empty")
             self._scratch[key] = like.new_empty(size) if torch_like else np.empty(size, like.dtype)
         return self._scratch[key]
+
+
+def _posted_early(rounds: list, room: int) -> tuple[list, list[list[In]]]:
+    """The rounds, and for each the receives to post when it begins: all that may come by then.
+
+    What is to be added may come early if it lands in a place of its own; so much of it comes as
+    there is ``room`` for. What is to be kept may come early if no round in between uses its part.
+    """
+    placed, posts = [], [[] for _ in rounds]
+    first, landed, used = 0, 0, []
+    for t, (out, into) in enumerate(rounds):
+        size = max((m.landing.stop for m in into if m.landing), default=0)
+        kept = [m.part for m in into if not m.landing]
+        if landed + size > room or any(_overlap(part, other) for part in kept for other in used):
+            first, landed, used = t, 0, []
+        into = [m.behind(landed) for m in into]
+        placed.append((out, into))
+        posts[first] += into
+        landed += size
+        used += [m.part for m in out + into]
+    return placed, posts
+
+
+def _overlap(part: slice, other: slice) -> bool:
+    return part.start < other.stop and other.start < part.stop
 
 
 messages_for = lru_cache(maxsize=256)(RankMessages)
@@ -109,17 +145,26 @@ class Worker:
         self.messages = messages_for(schedule, transport.rank, len(self.flat))
         self.scratch = self.messages.scratch(self.flat)
         self.transport = transport
+        early = getattr(transport, "early_receives", False)
+        self.posts = self.messages.posts if early else [into for _, into in self.messages.rounds]
+        # A handle of gloo that is thrown away at once waits for the thread that has just filled
+        # its buffer, and that costs more than the adding: all are kept until the end.
+        self.arriving, self.over = deque(), []
 
     def start(self, t: int) -> None:
-        out, into = self.messages.rounds[t]
-        receives = [(self.scratch[m.landing] if m.landing else self.flat[m.part], m) for m in into]
-        self.handles = [self.transport.irecv(buffer, m.peer) for buffer, m in receives]
-        self.handles += [self.transport.isend(self.flat[m.part], m.peer) for m in out]
+        for m in self.posts[t]:
+            buffer = self.scratch[m.landing] if m.landing else self.flat[m.part]
+            self.arriving.append(self.transport.irecv(buffer, m.peer))
+        out, _ = self.messages.rounds[t]
+        self.leaving = [self.transport.isend(self.flat[m.part], m.peer) for m in out]
 
     def finish(self, t: int) -> None:
-        for handle in self.handles:
+        _, into = self.messages.rounds[t]
+        handles = [self.arriving.popleft() for _ in into] + self.leaving
+        for handle in handles:
             handle.wait()
-        for message in self.messages.rounds[t][1]:
+        self.over += handles
+        for message in into:
             if message.landing:
                 part = self.flat[message.part]
                 part += self.scratch[message.landing]

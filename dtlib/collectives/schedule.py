@@ -193,7 +193,12 @@ class Schedule:
     def __eq__(self, other) -> bool:
         if not isinstance(other, Schedule):
             return NotImplemented
-        return self is other or self._columns == other._columns
+        if self._columns is not other._columns:
+            if self._columns != other._columns:
+                return False
+            # `execute` looks schedules up in every call: all sends are compared in the first.
+            other.__dict__["_columns"] = self._columns
+        return True
 
     @cached_property
     def _hash(self) -> int:

@@ -4,7 +4,9 @@ A transport belongs to one rank. It has
 
 - ``rank`` and ``size``: which rank this is, of how many;
 - ``isend(buffer, dst)`` and ``irecv(buffer, src)``: start a message and return a handle, whose
-  ``wait()`` returns when the buffer may be used again.
+  ``wait()`` returns when the buffer may be used again;
+- ``early_receives``, true if receives may be posted rounds before their messages are sent. Without
+  it, they are posted in their own round. A batch must have none: it would wait for them.
 
 Messages between two ranks arrive in the order in which they were sent. Anything that offers this
 can be passed to `execute`: torch.distributed in its two ways, mailboxes in memory, or a transport
@@ -20,8 +22,13 @@ from dtlib.timeline import Span
 class PointToPoint:
     """The send and recv of a torch.distributed process group, one message at a time (gloo).
 
+    On gloo a receiver announces that it is ready, and only then the sender begins: a receive that
+    was posted early has been announced long before.
+
     Arguments: ``group``, a process group that this process belongs to.
     """
+
+    early_receives = True
 
     def __init__(self, group):
         self.group, self.rank, self.size = group, group.rank(), group.size()
@@ -84,6 +91,7 @@ class Counting:
 
     def __init__(self, transport):
         self.transport, self.rank, self.size = transport, transport.rank, transport.size
+        self.early_receives = getattr(transport, "early_receives", False)
         self.sent_messages = self.sent_bytes = 0
 
     def isend(self, buffer, dst: int):
@@ -99,9 +107,9 @@ class Clocked:
     """Notes when each message of one rank is under way over another transport, as spans.
 
     A message begins when it is posted, a receive thus while its sender may still be busy, and ends
-    when it has been waited for. ``clock`` is read in seconds; that of one computer is the same for
-    all of its processes. The spans of all ranks together make a `Timeline` to lay beside a
-    simulated one.
+    when it has been waited for. No receive is posted before its round, so that bars in a lane do
+    not overlap. ``clock`` is read in seconds; that of one computer is the same for all of its
+    processes. The spans of all ranks together make a `Timeline` to lay beside a simulated one.
 
     >>> import itertools, numpy as np
     >>> from dtlib.collectives.transport import Mailboxes
@@ -163,6 +171,8 @@ class Mailboxes:
 
 class Mailbox:
     """The transport of one rank over `Mailboxes`."""
+
+    early_receives = True
 
     def __init__(self, mailboxes: Mailboxes, rank: int):
         self.mailboxes, self.rank, self.size = mailboxes, rank, mailboxes.size
