@@ -1,0 +1,17 @@
+"""Several strategies in one run: how tensors lie on a mesh, and what it costs to lay them anew.
+
+`placement`, the arithmetic; `redistributing`, which does it on real ranks; `types`, in which a
+training step is a program whose ranks mean what one process means; `interpreters`, which run it.
+"""
+
+from typing import TYPE_CHECKING
+
+from dtlib.lazy import face
+
+if TYPE_CHECKING:
+    from dtlib.composition.placement import Change, Placed, Way, cheapest_way
+    from dtlib.composition.redistributing import redistribute
+    from dtlib.composition.types import PlacementError, Typed, Types, check_step
+    from dtlib.composition.interpreters import Alone, OnRanks
+
+__getattr__, __dir__, __all__ = face(__name__)
