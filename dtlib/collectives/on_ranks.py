@@ -18,10 +18,14 @@ from dtlib.collectives.transport import Batched, Mailboxes, PointToPoint, clone
 
 
 class Out(NamedTuple):
-    """A message to ``peer``: one part of the buffer."""
+    """A message to ``peer``: one part of the buffer.
+
+    It is ``copied`` first where another one arrives in its place, to be kept, in the same round.
+    """
 
     peer: int
     part: slice
+    copied: bool = False
 
 
 class In(NamedTuple):
@@ -50,7 +54,7 @@ class RankMessages:
     >>> from dtlib.collectives import ring_reduce_scatter
     >>> for out, into in RankMessages(ring_reduce_scatter(2), rank=0, numel=5).rounds:
     ...     print(out, into, sep="\\n")
-    [Out(peer=1, part=slice(2, 5, None))]
+    [Out(peer=1, part=slice(2, 5, None), copied=False)]
     [In(peer=1, part=slice(0, 2, None), landing=slice(0, 2, None))]
 
     ``posts`` are for each round the receives to post when it begins: those of many rounds at once,
@@ -82,20 +86,21 @@ def _posted_early(rounds: list, room: int) -> tuple[list, list[list[In]]]:
     """The rounds, and for each the receives to post when it begins: all that may come by then.
 
     What is to be added may come early if it lands in a place of its own; so much of it comes as
-    there is ``room`` for. What is to be kept may come early if no round in between uses its part.
+    there is ``room`` for. What is to be kept may come early if until then no round uses its part.
     """
     placed, posts = [], [[] for _ in rounds]
     first, landed, used = 0, 0, []
     for t, (out, into) in enumerate(rounds):
         size = max((m.landing.stop for m in into if m.landing), default=0)
         kept = [m.part for m in into if not m.landing]
+        used += [m.part for m in out]
         if landed + size > room or any(_overlap(part, other) for part in kept for other in used):
-            first, landed, used = t, 0, []
+            first, landed, used = t, 0, [m.part for m in out]
         into = [m.behind(landed) for m in into]
         placed.append((out, into))
         posts[first] += into
         landed += size
-        used += [m.part for m in out + into]
+        used += [m.part for m in into]
     return placed, posts
 
 
@@ -122,7 +127,9 @@ def _messages(round: Round, rank: int, cuts: list[int]) -> tuple[list[Out], list
             landed += size
         else:
             into.append(In(send.src, part, None))
-    return out, into
+    kept = [m.part for m in into if not m.landing]
+    replaced = (any(_overlap(m.part, part) for part in kept) for m in out)
+    return [m._replace(copied=copied) for m, copied in zip(out, replaced, strict=True)], into
 
 
 def _merged(sends: Iterable[Send]) -> list[Send]:
@@ -152,11 +159,14 @@ class Worker:
         self.arriving, self.over = deque(), []
 
     def start(self, t: int) -> None:
+        out, _ = self.messages.rounds[t]
+        parts = [clone(self.flat[m.part]) if m.copied else self.flat[m.part] for m in out]
         for m in self.posts[t]:
             buffer = self.scratch[m.landing] if m.landing else self.flat[m.part]
             self.arriving.append(self.transport.irecv(buffer, m.peer))
-        out, _ = self.messages.rounds[t]
-        self.leaving = [self.transport.isend(self.flat[m.part], m.peer) for m in out]
+        self.leaving = [
+            self.transport.isend(part, m.peer) for part, m in zip(parts, out, strict=True)
+        ]
 
     def finish(self, t: int) -> None:
         _, into = self.messages.rounds[t]

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from every_algorithm import CHECKS, name, sizes
 
-from dtlib.collectives import Round, Schedule, Send, emulate, on_ranks, ring_all_reduce
+from dtlib.collectives import (
+    Round,
+    Schedule,
+    Send,
+    emulate,
+    on_ranks,
+    recursive_doubling_all_reduce,
+    ring_all_reduce,
+)
 from dtlib.collectives.on_ranks import RankMessages, Worker, messages_for
 from dtlib.collectives.transport import Mailboxes
 
@@ -103,6 +111,24 @@ def test_early_receives_change_no_letter_in_whatever_order_the_ranks_run(build):
     for P in sizes(build, 6):
         assert wrong(build(P), seeds=5) == 0
     assert wrong(PASSED_ON, seeds=20) == 0
+
+
+SWAPPED = Schedule(2, 1, [[Send(0, 1, 0, reduce=False), Send(1, 0, 0, reduce=False)]], "swapped")
+
+
+@pytest.mark.parametrize("P", [2, 4, 8])
+def test_what_leaves_while_another_arrives_in_its_place_is_what_was_there(P):
+    back = recursive_doubling_all_reduce(P).reversed()
+    assert [x.tolist() for x in emulate(SWAPPED, addends(2, 1))] == [["1"], ["0"]]
+    assert wrong(SWAPPED, seeds=20) == wrong(back, seeds=20) == 0
+
+
+def test_sabotage_what_is_not_copied_is_overwritten(monkeypatch):
+    monkeypatch.setattr(on_ranks, "messages_for", RankMessages)
+    expected = [x.tolist() for x in emulate(SWAPPED, addends(2))]
+    monkeypatch.setattr(on_ranks, "clone", lambda part: part)
+    held = [[x.tolist() for x in in_random_order(SWAPPED, addends(2), seed)] for seed in range(20)]
+    assert any(one != expected for one in held)
 
 
 def all_at_once(rounds, room):
