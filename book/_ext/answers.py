@@ -6,6 +6,7 @@ declarations; the script gives them the same boxes.
 
 import html
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -21,17 +22,20 @@ from dtlib.exercises.declarations.on_page import asked_on_page
 from dtlib.exercises.manifest import Exercise, exercises_of
 from dtlib.exercises.questions.question import pauses_of, questions_of
 
+LABEL = re.compile(r"^:label: (ex-\S+)$", re.MULTILINE)
 SCRIPTS = ("reader/judge.js", "reader/answers.js", "code/offer.js")
 
 
 def data_of(number: str, page: Path) -> dict[str, dict]:
-    """What a page needs of each exercise and question of a chapter, by its lasting name.
+    """What a page needs of each exercise and question that stands on it, by its lasting name.
 
     ``page`` is the chapter's text, from which the stubs of code come.
     """
+    labels = set(LABEL.findall(page.read_text(encoding="utf-8")))
     exercises = {
         exercise.slug: {"label": f"exercise {exercise.label}"} | box_of(exercise, page)
         for exercise in exercises_of(number)
+        if exercise.slug in labels
     }
     questions = {
         one.slug: {"label": f"{kind} {place}"} | asked_on_page(one)

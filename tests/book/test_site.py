@@ -486,7 +486,7 @@ def test_a_number_says_in_the_margin_where_it_comes_from(tab, width, beside):
 
 
 def test_the_install_cell_is_not_shown_on_the_page(public):
-    assert "pip install" not in public["12-ring"]
+    assert "dtlib[ranks]" not in public["12-ring"]
     assert "12. The ring" in text(public["12-ring"])
 
 

@@ -4,6 +4,7 @@ import json
 import resource
 import socket
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -114,10 +115,10 @@ def test_what_was_recorded_is_shown_in_one_line(monkeypatch):
 def test_versions_are_of_what_is_installed_without_the_build(monkeypatch):
     def version(library):
         if library != "torch":
-            raise recordings.metadata.PackageNotFoundError(library)
+            raise metadata.PackageNotFoundError(library)
         return "2.13.0+cpu"
 
-    monkeypatch.setattr(recordings.metadata, "version", version)
+    monkeypatch.setattr(metadata, "version", version)
     python = recordings.platform.python_version()
     assert recordings.versions() == {"python": python, "torch": "2.13.0"}
 
