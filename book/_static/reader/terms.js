@@ -72,6 +72,7 @@
     });
     article.addEventListener("focusout", darken);
     article.addEventListener("keydown", step);
+    document.documentElement.dataset.terms = "ready";
   }
 
   addEventListener("load", () => (globalThis.requestIdleCallback ?? setTimeout)(start));

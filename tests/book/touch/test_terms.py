@@ -30,7 +30,7 @@ PLACES = """() => [...document.querySelectorAll("body *")].map((node) => {
   const { x, y, width, height } = node.getBoundingClientRect();
   return [x, y, width, height].join();
 })"""
-IDLE = "() => new Promise((done) => requestIdleCallback(() => setTimeout(done)))"
+READY = "html[data-terms=ready]"
 ALPHAS = ["text: alpha", "equation: alpha", "label: alpha", "within: alpha"]
 
 
@@ -95,7 +95,7 @@ def toy(browser, tmp_path):
     file.write_text(TOY.format(sheets=sheets, equation=equation, script=script, **inside), "utf-8")
     page = browser.new_page()
     page.goto(file.as_uri(), wait_until="load")
-    page.evaluate(IDLE)
+    page.wait_for_selector(READY)
     yield page
     page.close()
 
@@ -149,7 +149,7 @@ def test_a_term_that_stands_alone_says_nothing(toy):
 def test_a_slider_of_a_chapter_and_its_symbol_in_the_text_light_up_together(browser, home):
     page = browser.new_page()
     open_page(page, home + CHAPTER)
-    page.evaluate(IDLE)
+    page.wait_for_selector(READY)
     slider = page.locator(".dt-slider:has(math) input").first
     slider.scroll_into_view_if_needed()
     slider.focus()
