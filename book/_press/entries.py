@@ -20,6 +20,7 @@ MARKS = re.compile(
 )
 PARAGRAPH = re.compile(r"<(?:p|li|td|dd)\b")
 TAG = re.compile(r"<[^>]*>")
+COLOURED = re.compile(r'<span(?: class="\w\w?")?>([^<]*)</span>')  # a word of code, one of hundreds
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 BLOCKS = {"br", "dd", "div", "dt", "figcaption", "li", "p", "pre", "section", "summary", "td", "th"}
 HEADINGS = {"h1", "h2", "h3", "h4"}
@@ -136,6 +137,7 @@ def row_entry(page: str, row: re.Match) -> Entry | None:
 def entries_of(page: str, markup: str) -> list[Entry]:
     """The entries of a page's HTML, in its order, those of rows last."""
     plain = FORMULA.sub(lambda found: TAG.sub("", found[0]), NO_WORDS.sub("", markup))
+    plain = COLOURED.sub(r"\1", plain)
     rows = [(row, row_entry(page, row)) for row in ROW.finditer(plain)]
     for row, entry in rows:
         if entry:

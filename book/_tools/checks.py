@@ -4,6 +4,7 @@ The exit status is 0 when every check has passed, 1 when one has failed, and 3 w
 but a step could not run on this machine.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,20 @@ from collections.abc import Sequence
 from book._tools.browser import ADVICE, MISSING, find_chromium
 from book._tools.layout import ROOT
 
-PYTEST = ["pytest", "-p", "no:cacheprovider"]
+SITE = "mark.site"  # a test of the built site carries it, or its file does
+
+
+def site_tests() -> list[str]:
+    """The files that have tests of the built site, so that no other is imported for them.
+
+    >>> "tests/book/test_pages.py" in site_tests(), "tests/test_mesh.py" in site_tests()
+    (True, False)
+    """
+    files = sorted(ROOT.glob("tests/**/test_*.py"))
+    return [str(file.relative_to(ROOT)) for file in files if SITE in file.read_text("utf-8")]
+
+
+PYTEST = ["pytest", "-p", "no:cacheprovider", "-p", "no:nbval"]  # nbval: `book verify` alone
 BY_FILE = ["-n", "2", "--dist", "loadfile"]  # what a file sets up is set up once
 SLOWEST = ["--durations=25", "--durations-min=1"]
 STEPS: dict[str, list[Sequence[str]]] = {
@@ -21,7 +35,7 @@ STEPS: dict[str, list[Sequence[str]]] = {
     "sources": [["book", "check"]],
     "notebooks": [["book", "verify"]],
     "site": [["book", "site"]],
-    "pages": [[*PYTEST, "-m", "site", "-n", "2", "tests"]],
+    "pages": [[*PYTEST, "-m", "site", "-n", "2", *site_tests()]],
 }
 
 NEED_CHROMIUM = {"pages"}
@@ -30,7 +44,9 @@ NEED_CHROMIUM = {"pages"}
 def run(step: str) -> bool:
     """Run the commands of a step; whether all of them succeeded."""
     commands = [[sys.executable, "-m", *command] for command in STEPS[step]]
-    codes = [subprocess.call(command, cwd=ROOT) for command in commands]
+    # Modules are compiled once, not again in each worker, rank and kernel.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    codes = [subprocess.call(command, cwd=ROOT, env=environment) for command in commands]
     return not any(codes)
 
 

@@ -11,6 +11,8 @@ import os
 import re
 import subprocess
 import sys
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from uuid import UUID
 
@@ -62,6 +64,12 @@ def digest(*parts: object) -> str:
 
 def convert(source: Path, address: str = "") -> NotebookNode:
     """The notebook of a source, not yet executed: stable cell ids, folded solutions."""
+    return deepcopy(_converted(source, address, source.read_text(encoding="utf-8")))
+
+
+@cache
+def _converted(source: Path, address: str, text: str) -> NotebookNode:
+    """The same for the same text, which several tools of a process ask for."""
     notebook = jupytext.read(source, fmt="md:myst")
     notebook.metadata = nbformat.from_dict(
         {

@@ -113,10 +113,10 @@ class _Flow:
         return {one.get_name() for one in top.get_symbols() if one.is_referenced()} - known
 
     def simple(self, node: ast.stmt, known: set[str]) -> set[str]:
-        reads = self.read(node, known)
+        top, inner = _tables(node)
+        reads = _read(top, inner) - known
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             reads |= {node.target.id} - known
-        top, _ = _tables(node)
         names = (s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported())
         bound = set(names)
         known |= bound
@@ -126,8 +126,7 @@ class _Flow:
     def read(self, node: ast.AST | None, known: set[str]) -> set[str]:
         if node is None:
             return set()
-        top, inner = _tables(node)
-        return ({s.get_name() for s in top.get_symbols() if s.is_referenced()} | inner) - known
+        return _read(*_tables(node)) - known
 
     def names_of(self, target: ast.expr | None) -> set[str]:
         """What a target of `for` or `with` binds."""
@@ -146,6 +145,10 @@ def _tables(node: ast.AST) -> tuple[symtable.SymbolTable, set[str]]:
         waiting += table.get_children()
         inner |= {s.get_name() for s in table.get_symbols() if s.is_global() and s.is_referenced()}
     return top, inner
+
+
+def _read(top: symtable.SymbolTable, inner: set[str]) -> set[str]:
+    return {s.get_name() for s in top.get_symbols() if s.is_referenced()} | inner
 
 
 def _changed(node: ast.stmt) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import pytest
 
 from book._tools import checks
+from book._tools.layout import ROOT
 
 FINE, BAD = ["platform"], ["no_such_module"]
 
@@ -27,3 +28,16 @@ def test_the_run_ends_with_what_failed(steps, capfd):
 def test_an_unknown_step_is_refused():
     with pytest.raises(SystemExit, match="libary"):
         checks.run_all(["libary"])
+
+
+def test_whoever_marks_a_test_of_the_site_is_a_file_of_tests():
+    """A mark from elsewhere would not be seen in the file, and the test never run."""
+    marks = [file for file in ROOT.glob("tests/**/*.py") if checks.SITE in file.read_text("utf-8")]
+    assert {str(file.relative_to(ROOT)) for file in marks} == set(checks.site_tests())
+
+
+def test_what_the_steps_run_may_keep_its_compiled_modules(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    kept = ["timeit", "-n1", "-r1", "import sys; assert not sys.dont_write_bytecode"]
+    monkeypatch.setattr(checks, "STEPS", {"one": [kept]})
+    assert checks.run("one")

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from functools import cache
 
 import pytest
 from every_widget import EVERY, KEYS, made, name, solution
@@ -50,8 +51,8 @@ def test_its_script_and_sheet_are_the_kit_and_little_more(kind):
 @every_kind
 def test_the_page_and_python_name_the_same_numbers_in_every_state(kind):
     widget = made(kind)
-    for change in states(kind):
-        names = still(widget, **change)["names"]
+    for change, drawn in shown(kind):
+        names = drawn["names"]
         state = {one: names[one] for one in {**start(widget), **change}}  # with what it entails
         assert state | change == state
         expected = widget.names(**state)
@@ -69,14 +70,20 @@ def test_sabotage_a_page_that_counts_otherwise_names_other_numbers():
 
 @every_kind
 def test_whatever_state_it_is_in_a_drawing_has_no_number_that_is_none(kind):
-    widget = made(kind)
-    for change in states(kind):
-        drawing = "".join(still(widget, **change)["figures"])
+    for change, drawn in shown(kind):
+        drawing = "".join(drawn["figures"])
         assert not re.search(r"NaN|Infinity|undefined|null", drawing), change
 
 
 def start(widget) -> dict:
     return {one["name"]: one["values"][one["index"]] for one in widget.spec["controls"]}
+
+
+@cache
+def shown(kind) -> list[tuple[dict, dict]]:
+    """Every one of its states, and what is seen and named there, for two tests."""
+    widget = made(kind)
+    return [(change, still(widget, **change)) for change in states(kind)]
 
 
 def states(kind) -> list[dict]:

@@ -144,22 +144,26 @@ def inputs(notebook_file) -> list[tuple[str, str]]:
     return [(cell.cell_type, cell.source) for cell in nbformat.read(notebook_file, 4).cells]
 
 
-PARTS = sorted({source.parts[-3] for source in SOURCES})
-RUN_BY_NBGRADER = "all-reduce-autopsy"
+FIRST_OF_PARTS = list({source.parts[-3]: source for source in reversed(SOURCES)}.values())
+RUN_BY_NBGRADER = [source for source in SOURCES if source.stem == "all-reduce-autopsy"]
 REPLAYED = "\nfrom replayed import grades_from_outputs\n\ngrades_from_outputs(c)\n"
 
 
-def graded_course(folder: Path, sources, config="") -> dict:
-    """The marks of two students, each with what can be reached: one has handed in every lab.
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """All labs, an nbgrader course of them, and its marks: each with what can be reached.
 
-    The other has handed in the first, as it was given out. That nothing is passed by what a lab
-    hands out, task by task, is tests/exercises; here it is that such a verdict gives no marks.
+    One student has handed in every solved lab, which was run before; another the first of each part
+    as it was given out, the third a solved one: nbgrader runs these two. That nothing is passed by
+    what a lab hands out, task by task, is tests/exercises; here such a verdict gives no marks.
     """
-    labs.write_course(folder, sources)
+    folder = tmp_path_factory.mktemp("course")
+    labs.write_course(folder, SOURCES)
     run("nbgrader", "generate_assignment", "*", "--create", cwd=folder)
     for student, file, theirs in (
-        ("diligent", labs.solved_file, sources),
-        ("idle", labs.released_file, sources[:1]),
+        ("diligent", labs.solved_file, SOURCES),
+        ("idle", labs.released_file, FIRST_OF_PARTS),
+        ("unseen", labs.solved_file, RUN_BY_NBGRADER),
     ):
         for source in theirs:
             handed_in = folder / "submitted" / student / source.stem / f"{source.stem}.ipynb"
@@ -168,45 +172,39 @@ def graded_course(folder: Path, sources, config="") -> dict:
     settings = folder / "nbgrader_config.py"
     with named_sockets() as kernels:
         kernel = f"\nc.KernelManager.update({dict(kernels.KernelManager)})\n"
-        settings.write_text(settings.read_text() + config + kernel)
+        settings.write_text(settings.read_text() + REPLAYED + kernel)
         run("nbgrader", "autograde", "*", cwd=folder)
     with Gradebook(f"sqlite:///{folder}/gradebook.db", folder.name) as gradebook:
-        return {
+        return folder, {
             (name, who["student"]): (who["score"], who["max_score"])
-            for name in (source.stem for source in sources)
+            for name in (source.stem for source in SOURCES)
             for who in gradebook.submission_dicts(name)
         }
 
 
-@pytest.fixture(scope="module", params=PARTS)
-def course(request, tmp_path_factory):
-    """A part's labs, an nbgrader course of them, and its marks: what is solved was run before."""
-    folder = tmp_path_factory.mktemp("course")
-    sources = [source for source in SOURCES if source.parts[-3] == request.param]
-    return sources, folder, graded_course(folder, sources, REPLAYED)
+@each_lab
+def test_our_released_notebooks_are_what_nbgrader_hands_out(course, source):
+    theirs = course[0] / "release" / source.stem / f"{source.stem}.ipynb"
+    assert inputs(theirs) == inputs(labs.released_file(source))
 
 
-def test_our_released_notebooks_are_what_nbgrader_hands_out(course):
-    sources, folder, _ = course
-    for source in sources:
-        theirs = folder / "release" / source.stem / f"{source.stem}.ipynb"
-        assert inputs(theirs) == inputs(labs.released_file(source)), source.stem
+@each_lab
+def test_nbgrader_gives_solved_notebooks_full_marks(course, source):
+    full, most = course[1][source.stem, "diligent"]
+    assert full == most > 0
 
 
-def test_nbgrader_gives_solved_notebooks_full_marks_and_released_ones_none(course):
-    sources, _, marks = course
-    for source in sources:
-        full, most = marks[source.stem, "diligent"]
-        assert full == most > 0, source.stem
-    none, most = marks[sources[0].stem, "idle"]
-    assert none == 0 < most
+def test_nbgrader_gives_released_notebooks_no_marks(course):
+    assert len(FIRST_OF_PARTS) == len({source.parts[-3] for source in SOURCES})
+    for source in FIRST_OF_PARTS:
+        none, most = course[1][source.stem, "idle"]
+        assert none == 0 < most, source.stem
 
 
-def test_nbgrader_gives_the_same_marks_when_it_runs_a_solved_notebook_itself(tmp_path):
-    (source,) = [source for source in SOURCES if source.stem == RUN_BY_NBGRADER]
-    marks = graded_course(tmp_path, [source])
-    (full, most), (none, _) = (marks[source.stem, who] for who in ("diligent", "idle"))
-    assert full == most > 0 == none
+def test_nbgrader_gives_the_same_marks_when_it_runs_a_solved_notebook_itself(course):
+    (source,) = RUN_BY_NBGRADER
+    full, most = course[1][source.stem, "unseen"]
+    assert (full, most) == course[1][source.stem, "diligent"] and full == most > 0
 
 
 def test_sabotage_only_what_was_run_is_given_its_outputs():
