@@ -2,7 +2,15 @@
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question
-from dtlib.foundations import GB, TFLOP, backward_hiding_tokens, data_parallel_tokens, headroom
+from dtlib.foundations import (
+    GB,
+    TFLOP,
+    backward_hiding_tokens,
+    data_parallel_bytes,
+    data_parallel_tokens,
+    headroom,
+    matmul_intensity,
+)
 
 # fmt: off
 _MANY = {"P": 16, "element_bytes": 2, "peak": 800 * TFLOP, "beta": 100 * GB}
@@ -13,6 +21,31 @@ _ROOM = {
     "memory": headroom(400*TFLOP / (1200*GB), 1000*TFLOP, 4000*GB),
     "network": headroom(400*TFLOP / (25*GB), 1000*TFLOP, 50*GB),
 }
+_CUBE = matmul_intensity(tokens_per_rank=6000, hidden=6000, ffn=6000, element_bytes=2)
+_MORE_BYTES = data_parallel_bytes(50*10**9, 256, 2) / data_parallel_bytes(5*10**9, 256, 2)
+_MORE_WORK = 50*10**9 / (5*10**9)
+
+intensity_of_a_cube = question(
+    "pause-intensity-of-a-cube",
+    "6,000 tokens, a width of 6,000, and as many outputs: a cube. Numbers have 2 bytes. How many "
+    "operations for each byte?",
+    Asked("intensity", _CUBE, slips={
+          3 * _CUBE: "three faces are moved",
+          _CUBE / 2: "a multiplication and an addition",
+          2 * _CUBE: "a number has two bytes"}),
+    "a third of the edge for each number, times two operations, over two bytes",
+)
+
+ten_times_the_parameters = question(
+    "pause-ten-times-the-parameters",
+    "A GPU gets 20,000 tokens in a step, and the all-reduce takes half as long as the arithmetic. "
+    "Now the model gets ten times as many parameters. How many times as many tokens must the GPU "
+    "get, so that it is half as long again?",
+    Asked("factor", _MORE_BYTES / _MORE_WORK, slips={
+          10: "that would be right if the arithmetic did not grow",
+          0.1: "what else has the parameters in it?"}),
+    "bytes and work grow together",
+)
 
 what_binds_a_step = question(
     "ask-what-binds-a-step",
