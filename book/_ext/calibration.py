@@ -57,11 +57,7 @@ def course(app: Sphinx, context: dict) -> list[dict]:
 
 def _judged(chapter: Chapter) -> list[str]:
     """The exercises that the page itself judges; what needs torch is judged in the notebook."""
-    return [
-        exercise.slug
-        for exercise in exercises_of(chapter.number)
-        if not exercise.needs
-    ]
+    return [exercise.slug for exercise in exercises_of(chapter.number) if not exercise.needs]
 
 
 def hand_over(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
