@@ -157,6 +157,18 @@ balance_of_each_rank = question(
     "as high as for a router that has collapsed, though the experts have even loads",
 )
 
+what_writing_lacks = question(
+    "pause-what-writing-lacks",
+    "In training every expert takes the tokens of a whole text that score highest with it. Then "
+    "the model writes a text, one token after the other. What is missing when a token's experts "
+    "must be chosen?",
+    Chosen("missing", "the tokens after it", {
+           "the tokens before it": "these are written; which ones compete with them in training?",
+           "the scores": "what does the router need, besides the token itself?",
+           "free places": "how many tokens have taken one so far?"}),
+    "in training they competed for the same places, and now they do not exist yet",
+)
+
 tokens_out_of_the_node = question(
     "pause-tokens-out-of-the-node",
     "Data parallelism over whole nodes of eight H100 (989 TFLOP/s in bf16), with the eight ports "

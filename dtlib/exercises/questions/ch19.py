@@ -136,6 +136,19 @@ textbook_against_reserved = question(
     "a reserve, buffers and temporaries are in every run, and in none of its terms",
 )
 
+an_error_of_103_percent = question(
+    "pause-an-error-of-103-percent",
+    "On the two H200 runs the textbook's error is 103.5 % on average. Does it predict too much or "
+    "too little there?",
+    Chosen("predicts", "too much", {
+           "too little": "how far below what was measured can a prediction be, in percent?",
+           "too much once, too little once": "then one would be more than 103.5 % too high; which "
+                                             "term would do that to one run alone?",
+           "this cannot be told": "how far below what was measured can a prediction be, in "
+                                  "percent?"}),
+    "a prediction of nothing would be 100 % too low",
+)
+
 reserve_of_another_run = question(
     "pause-reserve-of-another-run",
     "One run uses 85 GB and reserves 100. Another uses 60 GB, and its reserve is as large in "

@@ -65,6 +65,16 @@ other_masks = question(
     "the loss is the first run's, the tape the second's",
 )
 
+weights_in_between = question(
+    "pause-weights-in-between",
+    "A segment runs forward, an optimizer changes its weights, and the segment is run again for "
+    "its backward pass. Suppose that nobody notices. Of which network are its gradients?",
+    Chosen("network", "of neither", {
+           "of the one before the change": "with which weights was the tape made?",
+           "of the one after the change": "which weights made the loss that went back?"}),
+    "what comes in from above is the old network's, the tape is the new one's",
+)
+
 full_over_selective = question(
     "pause-full-over-selective",
     "For GPT-3 the attention core alone adds 0.9 % to a step's work. How many times as much does "
@@ -128,6 +138,17 @@ segments_of_two = question(
            "none of them": "how many kept inputs does stage 0 save?",
            "0 alone": "one tape more against 10 inputs fewer for each micro-batch"}),
     "ten inputs fewer for each micro-batch in flight, against one layer's tape more",
+)
+
+running_mean = question(
+    "pause-running-mean",
+    "A batch norm moves its running mean a tenth of the way towards the mean of each batch that it "
+    "sees. It lies in a segment that is run again. What share of the way has the running mean gone "
+    "after one step?",
+    Asked("share", 1 - (1 - 0.1) ** 2, slips={
+          0.1: "how often does it see the batch?",
+          0.2: "the second time, how much of the way is left?"}),
+    "a tenth, and a tenth of the remaining nine",
 )
 
 seen_by_shapes = question(
