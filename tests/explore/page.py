@@ -82,6 +82,7 @@ def opened(browser, folder: Path, *outputs, theme: str = "light", **options):
     file.write_text(page(*outputs, theme=theme), encoding="utf-8")
     context = browser.new_context(**options)
     tab, faults = context.new_page(), []
+    tab.faults = faults
     tab.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.goto(file.as_uri())

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from contextlib import ExitStack
 from functools import cache
 
 import pytest
@@ -92,56 +93,91 @@ def states(kind) -> list[dict]:
     return [{}, solution(kind), *({one["name"]: v} for one in controls for v in one["values"])]
 
 
-# In a browser: one page with all kinds for each way of looking.
+# In a browser: one page with all kinds for each way of looking, opened once.
 
 
-def watched(browser, folder, kinds=EVERY, theme="light", **options):
-    return opened(browser, folder, *map(made, kinds), theme=theme, **options)
+LOOKS = {"phone": PHONE, "desk": DESK, "no motion": DESK | {"reduced_motion": "reduce"}}
+
+
+@pytest.fixture(scope="module")
+def everything(browser, tmp_path_factory):
+    """`everything(look, theme)`: the tab in which all kinds are looked at in this way."""
+    tabs = {}
+    with ExitStack() as open_tabs:
+
+        def tab(look, theme="light"):
+            if (look, theme) not in tabs:
+                folder, kinds = tmp_path_factory.mktemp("every"), map(made, EVERY)
+                page = opened(browser, folder, *kinds, theme=theme, **LOOKS[look])
+                tabs[look, theme] = open_tabs.enter_context(page)
+            return tabs[look, theme]
+
+        yield tab
+
+
+def place_of(tab, kind):
+    """Where a kind stands among all."""
+    return tab.locator(".dt-place").nth([*EVERY].index(kind))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("device", [PHONE, DESK], ids=["phone", "desk"])
-def test_nothing_shuts_a_reader_out_and_a_phone_shows_it_all(browser, tmp_path, theme, device):
+@pytest.mark.parametrize("device", ["phone", "desk"])
+def test_nothing_shuts_a_reader_out_and_a_phone_shows_it_all(everything, theme, device):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    with watched(browser, tmp_path, theme=theme, **device) as tab:
-        found = axe.run(tab).response["violations"]
-        assert [(fault["id"], fault["nodes"][0]["target"]) for fault in found] == []
-        assert tab.evaluate("document.documentElement.scrollWidth") <= tab.viewport_size["width"]
-        assert "clip" not in tab.evaluate("getComputedStyle(document.body).overflowX")
-        if device is PHONE:
-            heights = tab.locator(".dt-widget :is(label, button):visible").evaluate_all(
-                "all => all.map((one) => one.getBoundingClientRect().height)"
-            )
-            assert min(heights) >= 40
+    from page_inspection import AT_ONCE, COLOURS
+
+    tab = everything(device, theme)
+    options = AT_ONCE | (COLOURS if theme == "dark" else {})
+    found = axe.run(tab, options=options).response["violations"]
+    assert [(fault["id"], fault["nodes"][0]["target"]) for fault in found] == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= tab.viewport_size["width"]
+    assert "clip" not in tab.evaluate("getComputedStyle(document.body).overflowX")
+    if device == "phone":
+        heights = tab.locator(".dt-widget :is(label, button):visible").evaluate_all(
+            "all => all.map((one) => one.getBoundingClientRect().height)"
+        )
+        assert min(heights) >= 40
+    assert tab.faults == []
+
+
+@pytest.mark.parametrize("device", ["phone", "desk"])
+def test_a_widget_is_as_high_as_its_place_was_kept(everything, device):
+    """Before a hand has touched one."""
+    boxes = everything(device).locator(".dt-widget").all()
+    for kind, box in zip(EVERY, boxes, strict=True):
+        (_, first), *_ = shown(kind)
+        kept = first["narrow" if device == "phone" else "wide"]
+        assert box.bounding_box()["height"] == pytest.approx(kept, abs=2 * LINE), name(kind)
 
 
 @every_kind
-def test_keys_alone_do_its_task_and_reset_undoes_it(browser, tmp_path, kind):
-    with watched(browser, tmp_path, [kind], **DESK) as tab:
-        for control in made(kind).spec["controls"]:
-            if control["name"] in solution(kind):
-                turn(tab, control, solution(kind)[control["name"]])
-        for button, key, times in KEYS.get(kind, ()):
-            tab.get_by_role("button", name=button, exact=True).focus()
-            for _ in range(times):
-                tab.keyboard.press(key)
-        tab.wait_for_selector(".dt-task.is-met")
-        said = still(made(kind), **solution(kind))["said"]
-        tab.wait_for_function(
-            "said => document.querySelector('.dt-summary').textContent === said", arg=said
-        )
-        tab.get_by_role("button", name="Reset").press("Enter")
-        assert tab.locator(".dt-task.is-met").count() == 0
+def test_keys_alone_do_its_task_and_reset_undoes_it(everything, kind):
+    tab = everything("desk")
+    place = place_of(tab, kind)
+    for control in made(kind).spec["controls"]:
+        if control["name"] in solution(kind):
+            turn(place, control, solution(kind)[control["name"]])
+    for button, key, times in KEYS.get(kind, ()):
+        place.get_by_role("button", name=button, exact=True).focus()
+        for _ in range(times):
+            tab.keyboard.press(key)
+    place.locator(".dt-task.is-met").wait_for()
+    said = still(made(kind), **solution(kind))["said"]
+    summary = place.locator(".dt-summary").element_handle()
+    tab.wait_for_function("([box, said]) => box.textContent === said", arg=[summary, said])
+    place.get_by_role("button", name="Reset").press("Enter")
+    assert place.locator(".dt-task.is-met").count() == 0
+    assert tab.faults == []
 
 
-def turn(tab, control, value) -> None:
+def turn(place, control, value) -> None:
     """Bring a control to this value with the keyboard."""
     role = {"slider": "slider", "grip": "slider", "choice": "radio", "toggle": "checkbox"}[
         control["kind"]
     ]
-    place, words = tab, control["label"]
+    words = control["label"]
     if role == "radio":
-        place = tab.get_by_role("group", name=words, exact=True)
+        place = place.get_by_role("group", name=words, exact=True)
         words = control["words"][control["values"].index(value)]
     node = place.get_by_role(role, name=words).first
     if role != "slider":
@@ -153,40 +189,41 @@ def turn(tab, control, value) -> None:
 
 
 @every_kind
-def test_who_prefers_no_motion_sees_none_and_can_play_all_the_same(browser, tmp_path, kind):
-    with watched(browser, tmp_path, [kind], reduced_motion="reduce", **DESK) as tab:
-        play = tab.get_by_role("button", name="Play")
-        if play.count():
-            scrub = tab.locator(".dt-scrub")
-            scrub.press("Home")
-            play.press("Enter")
-            tab.wait_for_function("+document.querySelector('.dt-scrub').value > 0")
-        assert tab.evaluate("document.getAnimations().length") == 0
+def test_who_prefers_no_motion_sees_none_and_can_play_all_the_same(everything, kind):
+    tab = everything("no motion")
+    place = place_of(tab, kind)
+    play = place.get_by_role("button", name="Play")
+    if play.count():
+        scrub = place.locator(".dt-scrub")
+        scrub.press("Home")
+        play.press("Enter")
+        tab.wait_for_function("scrub => +scrub.value > 0", arg=scrub.element_handle())
+    assert tab.evaluate("document.getAnimations().length") == 0
+    assert tab.faults == []
 
 
-@every_kind
-def test_on_paper_and_without_scripts_stands_its_figure(browser, tmp_path, kind):
-    with watched(browser, tmp_path, [kind], **DESK) as tab:
-        assert not tab.locator(".dt-static").is_visible()
-        tab.emulate_media(media="print")
-        assert tab.locator(".dt-static svg").first.is_visible()
-        assert not tab.locator(".dt-widget").is_visible()
+def kinds_that_show(tab, part: str) -> list[str]:
+    places = zip(EVERY, tab.locator(".dt-place").all(), strict=True)
+    return [name(kind) for kind, place in places if place.locator(part).first.is_visible()]
+
+
+def test_on_paper_and_without_scripts_stands_its_figure(browser, everything, tmp_path):
+    tab, all_kinds = everything("desk"), [*map(name, EVERY)]
+    assert kinds_that_show(tab, ".dt-static") == []
+    assert kinds_that_show(tab, ".dt-widget") == all_kinds
+    tab.emulate_media(media="print")
+    assert kinds_that_show(tab, ".dt-static svg") == all_kinds
+    assert kinds_that_show(tab, ".dt-widget") == []
+    tab.emulate_media(media="screen")
+    (tmp_path / "page.html").write_text(page(*map(made, EVERY)), encoding="utf-8")
     context = browser.new_context(java_script_enabled=False, **DESK)
     tab = context.new_page()
     tab.goto((tmp_path / "page.html").as_uri())
-    assert tab.locator(".dt-static svg").first.is_visible()
+    assert kinds_that_show(tab, ".dt-static svg") == all_kinds
     context.close()
 
 
 # Room that is kept before a widget comes.
-
-
-@pytest.mark.parametrize("device", [PHONE, DESK], ids=["phone", "desk"])
-def test_a_widget_is_as_high_as_its_place_was_kept(browser, tmp_path, device):
-    with watched(browser, tmp_path, **device) as tab:
-        for kind, box in zip(EVERY, tab.locator(".dt-widget").all(), strict=True):
-            kept = still(made(kind))["narrow" if device is PHONE else "wide"]
-            assert box.bounding_box()["height"] == pytest.approx(kept, abs=2 * LINE), name(kind)
 
 
 SHIFTS = """
