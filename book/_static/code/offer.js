@@ -31,9 +31,16 @@
     return made;
   };
 
+  // Who went to the foot of the page finds the way back there.
+  function leadBack(foot, slug, label) {
+    foot.querySelector(".dt-back")?.remove();
+    foot.prepend(node("p", { className: "dt-back" }, node("a", { href: `#${slug}` }, `Back to ${label}`)));
+  }
+
   /** The ways out: the page's notebook, and how it runs elsewhere. */
-  function ways(notebook) {
-    const all = document.getElementById("take-along") && node("a", { href: "#take-along" }, "other ways to run it");
+  function ways(notebook, slug, label) {
+    const foot = document.getElementById("take-along");
+    const all = foot && node("a", { href: "#take-along", onclick: () => leadBack(foot, slug, label) }, "other ways to run it");
     return node("p", { className: "dt-ways" }, node("a", { href: notebook, download: "" }, "notebook of this page"), ...(all ? [" · ", all] : []));
   }
 
@@ -45,7 +52,7 @@
   function offerExercise(slug, exercise, { notebook, engine }) {
     const place = document.getElementById(slug);
     if (!place) return;
-    const box = node("div", { className: "dt-answer-box", role: "group", ariaLabel: `Your answer to ${exercise.label}` }, ways(notebook));
+    const box = node("div", { className: "dt-answer-box", role: "group", ariaLabel: `Your answer to ${exercise.label}` }, ways(notebook, slug, exercise.label));
     place.append(box);
     const why = exercise.needs ? OUTSIDE.torch : engine && exercise.code ? "" : OUTSIDE.none;
     if (why) return box.prepend(node("p", {}, why));

@@ -58,6 +58,15 @@ def test_yours_stands_below_what_is_printed_and_reset_gives_the_page_back(tab):
     assert tab.evaluate("dtKept.names().filter((name) => name.startsWith('dtlib-code'))") == []
 
 
+def test_who_leaves_for_another_way_to_run_it_finds_the_way_back(tab):
+    exercise = tab.locator("#ex-repair-the-ring")
+    exercise.get_by_role("link", name="other ways to run it").click()
+    back = tab.locator("#take-along").get_by_role("link", name="Back to exercise 12.6")
+    assert back.count() == 1 and tab.url.endswith("#take-along")
+    back.click()
+    assert tab.url.endswith("#ex-repair-the-ring")
+
+
 def test_a_cell_in_work_fits_a_phone_and_axe_finds_nothing(browser, home):
     context = browser.new_context(viewport=PHONE)
     tab = with_double(context.new_page())
