@@ -116,6 +116,7 @@
       title: says,
       ariaLabel: says,
     });
+    link.style.cssText = "margin-left: auto; min-width: 44px"; // a finger's width
     link.addEventListener("click", async () => {
       const { pathname, search } = location;
       history.replaceState(null, "", `${pathname}${search}#${place.id}?${box.linked.text()}`);

@@ -15,7 +15,7 @@ from dtlib.lazy import shown_by
 
 ROOMS = (
     "foundations", "models", "runtime", "collectives", "parallelism", "parallelism.pipeline",
-    "memory", "estimator", "micro_lab", "explore", "exercises", "exercises.worlds",
+    "memory", "composition", "estimator", "micro_lab", "explore", "exercises", "exercises.worlds",
 )  # fmt: skip
 HEAD = [
     "# Names by room",
