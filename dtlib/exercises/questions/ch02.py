@@ -53,8 +53,8 @@ overlap_of_the_first_planner = question(
 slope_of_another_resource = question(
     "pause-slope-of-another-resource",
     "A step does 582 operations for each byte of memory that it moves, and 4,965 for each byte "
-    "that it sends. The ridge of the memory is 295 operations for each byte, that of the ports 2,472. "
-    "For what does the arithmetic wait?",
+    "that it sends. The ridge of the memory is 295 operations for each byte, that of the ports is "
+    "2,472. For what does the arithmetic wait?",
     Chosen("waits for", "neither", {
            "the ports": "which of the two intensities belongs beside 2,472?",
            "the memory": "is its intensity above its ridge or below?",
