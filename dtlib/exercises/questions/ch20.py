@@ -126,8 +126,8 @@ calls_under_a_pipeline = question(
 
 ranks_with_whole_rows = question(
     "pause-ranks-with-whole-rows",
-    "A matrix has 3 rows, and 4 columns for each rank. Its numbers lie row after row, and a part is "
-    "a flat tensor of 12 of them, divided by its own norm. On how many ranks is that what dividing "
+    "A matrix has 3 rows, and 4 columns for each rank. Its numbers lie row after row; a part is a "
+    "flat tensor of 12 of them, divided by its own norm. On how many ranks is that what dividing "
     "each row by its norm gives, on 1, 2, 3 or 4?",
     Chosen("ranks", 3, {
            1: "whose norm does a flat part of all three rows take?",
@@ -185,7 +185,7 @@ ranks_for_a_long_sequence = question(
 
 reduced_in_32_bits = question(
     "pause-reduced-in-32-bits",
-    "Full sharding, with weights gathered in 16 bits for each pass and gradients reduced in 32. How "
+    "Full sharding, with weights gathered in 16 bits for each pass, gradients reduced in 32. How "
     "many bytes does a rank send for each parameter, with one micro-batch and very many ranks?",
     Asked("sent", _MIXED, "bytes", {
           _sent(2, 1): "in how many bits are the gradients reduced?",
