@@ -82,8 +82,8 @@ groups_of_a_mesh = question(
     "256 ranks on a mesh of pp = 4, dp = 8, tp = 8. How many groups are there along dp?",
     Asked("groups", len(_NODES.groups("dp")), slips={
           8: "that is how many members each has",
-          64: "the others are pp and tp: 4 times 8",
-          80: "that is all groups of the mesh" }),
+          64: "the other axes are pp and tp, and pp has 4 places",
+          128: "that is all groups of the mesh"}),
     "one for each place along pp and tp",
 )
 
