@@ -86,7 +86,7 @@ def sequence_parallel_mlp(do, x, g, w, v):
 
 def fully_sharded(do, x, w):
     """Weights lie in pieces, and are gathered where they are used."""
-    w = do.send("all_gather", w, "dp", dim=0)
+    w = do.send("all_gather", w, "dp", dim=1)
     return do.einsum("bf->", do.pointwise(square, do.einsum("bh,hf->bf", x, w)))
 
 
@@ -127,7 +127,7 @@ STEPS = {
     "sequence parallel": Step(
         sequence_parallel_mlp, _HALVES, {"x": {"tp": Shard(0)}}, _MLP | {"g": (4,)}
     ),
-    "fully sharded": Step(fully_sharded, {"w": _CUT}, {"x": _CUT}, _ROWS),
+    "fully sharded": Step(fully_sharded, {"w": {"dp": Shard(1)}}, {"x": _CUT}, _ROWS),
     "context parallel": Step(context_parallel, {"w": _COPIED}, {"x": _CUT}, _ROWS),
     "experts": Step(
         experts, {"w": _CUT}, {"x": {"dp": Shard(1)}}, {"x": (4, 4, 2), "w": (4, 2, 4)}
