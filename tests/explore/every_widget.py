@@ -21,6 +21,7 @@ from dtlib.explore import (
     HandFit,
     Headroom,
     MemoryBar,
+    MeshPainter,
     OffloadLab,
     OneRatio,
     OneRun,
@@ -197,6 +198,12 @@ EVERY[PlacementBoard] = {
     "link": NODE.link.beta, "port": NODE.nic.beta, "taper": 7,
     "task": Task("Sort them.", "faster == 0 and node == 16",
                  {"place_data": 3, "place_pipeline": 2, "place_tensor": 1, "node": 16}, "Sorted."),
+}  # fmt: skip
+EVERY[MeshPainter] = {
+    "axes": (Axis("dp", 2, 8 * GB), Axis("tp", 4, 60 * GB), Axis("pp", 4, 0.4 * GB)),
+    "order": ("tp", "dp", "pp"),
+    "task": Task("Least out of nodes of 8.", "node == 8 and away <= least",
+                 {"order": "pp dp tp"}, "Tensor inside."),
 }  # fmt: skip
 EVERY[OneRun] = {
     "params": 175e9, "tokens": 300e9, "gpu": catalog["a100-sxm"],
