@@ -16,7 +16,7 @@ def groups() -> Motif:
         for group in mesh.groups(axis):
             for left, right in pairwise(group):
                 lift = 22 + 6 * (right - left)
-                top = ((x(left) + x(right)) / 2, middle + side * min(lift, HEIGHT - 14))
+                top = ((x(left) + x(right)) / 2, middle + side * min(lift, HEIGHT / 2 - 4))
                 motif.arc((x(left), middle), top, (x(right), middle), colours[axis], 1.2)
     for rank in mesh.ranks:
         motif.dot(x(rank), middle, 7, "ink")
