@@ -89,6 +89,12 @@ class BlockProgram:
             kept += elements * self.element_bytes
         return kept
 
+    @property
+    def work_share(self) -> float:
+        """The part of both products' multiplications that a rank does; it is 1 where all do all."""
+        shares = self.priced.shares.values()
+        return sum(shares) / len(shares)
+
     def table(self) -> Table:
         """What is given and each line, with its placement and the bytes that a rank sends."""
         forward, backward = self.sent_bytes

@@ -6,12 +6,13 @@ first. Each is one `Change`, whose price is known.
 """
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import NamedTuple
 
 from dtlib.composition.placement import Change, Placed
 from dtlib.composition.types import Typed, Types
 from dtlib.machines.machine import Link
-from dtlib.mesh import Copies, Mesh, Placement, Replicate
+from dtlib.mesh import Copies, Mesh, Placement, Replicate, Shard
 
 
 class Price(NamedTuple):
@@ -33,8 +34,8 @@ class Prices(Types):
     """The interpreter that computes placements, as `Types` does, and with them what is sent.
 
     Arguments: ``mesh``; ``shapes``, the whole shape of each value that the program is given.
-    `prices` has the `Price` of every sent line by the name of what came of it. Its methods raise
-    PlacementError.
+    `prices` has the `Price` of every sent line by the name of what came of it, `shares` of every
+    product the part of its multiplications that a rank does. Its methods raise PlacementError.
 
     >>> do = Prices(Mesh.of(tp=4), {"x": (6, 8)})
     >>> do.send("copy_to_ranks", do.value("x", tp=Replicate()), "tp")
@@ -47,7 +48,8 @@ class Prices(Types):
 
     def __init__(self, mesh: Mesh, shapes: Mapping[str, Sequence[int]]):
         super().__init__(mesh.axes)
-        self.mesh, self.shapes, self.prices = mesh, dict(shapes), {}
+        self.mesh, self.shapes = mesh, dict(shapes)
+        self.prices, self.shares = {}, {}
 
     def einsum(self, spec: str, *values: Typed) -> Typed:
         letters, _, out = spec.partition("->")
@@ -56,6 +58,12 @@ class Prices(Types):
             sizes.update(zip(each, self.shapes[one.name], strict=True))
         made = super().einsum(spec, *values)
         self.shapes[made.name] = tuple(sizes[letter] for letter in out)
+        divided = (
+            size
+            for axis, size in zip(self.axes, self.mesh.shape, strict=True)
+            if any(isinstance(one[axis], Shard) for one in values)
+        )
+        self.shares[made.name] = 1 / prod(divided)
         return made
 
     def add(self, *values: Typed) -> Typed:

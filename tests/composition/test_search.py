@@ -175,7 +175,9 @@ def test_whole_weights_save_nothing_and_undivided_work_saves_everything(sizes):
     whole = {"w1": {"tp": Replicate()}, "w2": {"tp": Replicate()}}
     assert spent(cheapest_program(mesh, **sizes, divide_weights=False)) == spent(divided)
     assert spent(cheapest_program(mesh, **sizes, given=whole)) >= spent(divided)
-    assert spent(cheapest_program(mesh, **sizes, given=whole, divide_work=False)) == 0
+    undivided = cheapest_program(mesh, **sizes, given=whole, divide_work=False)
+    assert (spent(undivided), undivided.work_share) == (0, 1)
+    assert divided.work_share == 1 / 4
 
 
 def test_data_parallelism_sends_what_gathering_does():

@@ -28,6 +28,7 @@ from dtlib.explore import (
     PipelineBuilder,
     PipelineLab,
     PlacementBoard,
+    PlacementPuzzle,
     Prefetcher,
     RevolvePlayer,
     RingSteps,
@@ -205,6 +206,10 @@ EVERY[MeshPainter] = {
     "task": Task("Least out of nodes of 8.", "node == 8 and away <= least",
                  {"order": "pp dp tp"}, "Tensor inside."),
 }  # fmt: skip
+EVERY[PlacementPuzzle] = {"tokens": 4096, "hidden": 8192, "ffn": 32768, "task": Task(
+    "Divide both weights and send least.", "typed == 1 and divided == 2 and sent <= least",
+    {"w2": "rows"}, "Columns, then rows.",
+)}  # fmt: skip
 EVERY[OneRun] = {
     "params": 175e9, "tokens": 300e9, "gpu": catalog["a100-sxm"],
     "compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB,
