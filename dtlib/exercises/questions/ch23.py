@@ -68,6 +68,34 @@ gradient_of_a_gather = question(
     "the gradient of copies is partial, that of sharded is sharded",
 )
 
+where_gradients_begin = question(
+    "pause-where-gradients-begin",
+    "Along dp the loss is partial. With which gradient of its own summand does each rank begin?",
+    Asked("gradient", 1, slips={
+          0.5: "the loss is the sum of the summands, not their mean",
+          2: "of a sum, what is the gradient of one summand?"}),
+    "a sum grows by as much as one of its summands: the gradient of partial is copies, here of 1",
+)
+
+gradient_without_f = question(
+    "pause-gradient-without-f",
+    "Take copy_to_ranks out of Megatron's block. Which of its three gradients comes out wrong?",
+    Chosen("weight", "g", {
+        "v": "what it needs is h, which is right, and the gradient of y, which all ranks have",
+        "w": "what it needs is x, which is right, and the gradient of its own columns of h"}),
+    "g lies before the missing line: its gradient is made of one rank's summand",
+)
+
+residual_of_eight = question(
+    "pause-residual-of-eight",
+    "Eight ranks each add the residual to their summand before the sum. How many times does the "
+    "block's result have it?",
+    Asked("times", 8, slips={
+          1: "the sum over the ranks adds what each of them has",
+          7: "and that of the rank itself?"}),
+    "once for each rank",
+)
+
 which_travels = question(
     "pause-which-travels",
     "A block of width 4,096 and inner width 16,384. From how many tokens on do gathered weights "
@@ -75,6 +103,16 @@ which_travels = question(
     Asked("tokens", 16384, slips={
           4096: "compare the stream, tokens times width, with a weight, width times inner width"}),
     "tokens times width against width times inner width: the width cancels",
+)
+
+same_rows_on_eight = question(
+    "pause-same-rows-on-eight",
+    "Eight ranks read the same eighth of the batch, and the losses are added. How many times the "
+    "gradient of that eighth is the result?",
+    Asked("times", 8, slips={
+          1: "each rank's gradient is a summand",
+          64: "each rank has an eighth of the batch, once"}),
+    "eight equal summands; seven eighths of the batch are not in it",
 )
 
 groups_of_a_mesh = question(
