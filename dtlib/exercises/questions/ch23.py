@@ -77,6 +77,16 @@ where_gradients_begin = question(
     "a sum grows by as much as one of its summands: the gradient of partial is copies, here of 1",
 )
 
+sizes_to_check = question(
+    "pause-sizes-to-check",
+    "A step was typed, and then run on 4 ranks. It is to run on 8, 64 and 512. For how many of "
+    "these sizes must it be typed anew?",
+    Asked("sizes", 0, slips={
+          3: "at which line do the rules look at the number of ranks?",
+          1: "at which line do the rules look at the number of ranks?"}),
+    "types name axes, not their sizes; whether parts are equal, or fit, is another question",
+)
+
 gradient_without_f = question(
     "pause-gradient-without-f",
     "Take copy_to_ranks out of Megatron's block. Which of its three gradients comes out wrong?",
