@@ -125,6 +125,17 @@ same_rows_on_eight = question(
     "eight equal summands; seven eighths of the batch are not in it",
 )
 
+_LINE = Placed.on(Mesh.of(tp=4), (8, 8), tp=Shard(0))
+gather_and_chunk = question(
+    "pause-gather-and-chunk",
+    "On 4 ranks: how many times the bytes of turning does 'allgather + chunk' send?",
+    Asked("times", Change("tp", _LINE, _LINE.but(tp=Replicate())).sent_bytes(1)
+          / Change("tp", _LINE, _LINE.but(tp=Shard(1))).sent_bytes(1), slips={
+          8: "that was on eight ranks",
+          1: "who needs the whole tensor?"}),
+    "once more the number of ranks",
+)
+
 groups_of_a_mesh = question(
     "ask-groups-of-a-mesh",
     "256 ranks on a mesh of pp = 4, dp = 8, tp = 8. How many groups are there along dp?",
