@@ -1,7 +1,9 @@
 """Several strategies in one run: how tensors lie on a mesh, and what it costs to lay them anew.
 
 `placement`, the arithmetic; `redistributing`, which does it on real ranks; `types`, in which a
-training step is a program whose ranks mean what one process means; `interpreters`, which run it.
+training step is a program whose ranks mean what one process means; `interpreters`, which run it;
+`programs`, the steps of the book and eleven silent bugs; `prices`, what a program sends; `block`, a
+feed-forward block as one; `search`, the cheapest of these.
 """
 
 from typing import TYPE_CHECKING
@@ -13,5 +15,9 @@ if TYPE_CHECKING:
     from dtlib.composition.redistributing import redistribute
     from dtlib.composition.types import PlacementError, Typed, Types, check_step
     from dtlib.composition.interpreters import Alone, OnRanks
+    from dtlib.composition.programs import BROKEN, STEPS, Bug, Step
+    from dtlib.composition.prices import Price, Prices
+    from dtlib.composition.block import BlockProgram, SentLine
+    from dtlib.composition.search import cheapest_program
 
 __getattr__, __dir__, __all__ = face(__name__)

@@ -39,9 +39,12 @@ class Typed:
     def __getitem__(self, axis: str) -> Placement:
         return self.placements[axis]
 
+    def said(self, axis: str) -> str:
+        """The placement on an axis in words."""
+        return _said(self[axis])
+
     def __repr__(self) -> str:
-        said = ", ".join(f"{axis} {_said(placed)}" for axis, placed in self.placements.items())
-        return f"{self.name}: {said}"
+        return f"{self.name}: {', '.join(f'{axis} {self.said(axis)}' for axis in self.placements)}"
 
 
 def _said(placed: Placement) -> str:

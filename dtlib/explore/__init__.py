@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from dtlib.explore.zero_stages.zero_stages import ZeroStages
     from dtlib.explore.revolve_player.revolve_player import RevolvePlayer
     from dtlib.explore.offload_lab.offload_lab import OffloadLab
+    from dtlib.explore.mesh_painter.mesh_painter import MeshPainter
+    from dtlib.explore.placement_puzzle.placement_puzzle import PlacementPuzzle
 # fmt: on
 
 __getattr__, __dir__, __all__ = face(__name__)

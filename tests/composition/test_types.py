@@ -1,15 +1,16 @@
 """Programs that type mean on ranks what one process means, values and gradients; others do not."""
 
 import random
+from dataclasses import replace
 from itertools import product
 
 import pytest
 import torch
 import torch.distributed as dist
-from typed_programs import BROKEN, NO_WEIGHT, STEPS, by_total, square
 
 from dtlib.composition import Placed
 from dtlib.composition.interpreters import Alone, OnRanks
+from dtlib.composition.programs import BROKEN, STEPS, Step, by_total, square
 from dtlib.composition.types import SENT, PlacementError, Typed, Types, check_step
 from dtlib.mesh import Copies, Mesh, Partial, Replicate, Shard, make_groups
 from dtlib.parallelism.operators.transposes import ADJOINTS
@@ -37,29 +38,6 @@ def held(whole, placements, rank):
     return whole[Placed.on(MESH, whole.shape, **shards).part(rank)].clone()
 
 
-class Mistaken:
-    """An interpreter that skips a line that is sent, or sends another instead."""
-
-    skips = instead = ""
-
-    def making(self, skips="", instead=""):
-        self.skips, self.instead = skips, instead
-        return self
-
-    def send(self, name, x, axis, dim=0, to=None):
-        if name == self.skips:
-            return super().send(self.instead, x, axis, dim, to) if self.instead else x
-        return super().send(name, x, axis, dim, to)
-
-
-class MistakenRanks(Mistaken, OnRanks):
-    pass
-
-
-class MistakenTypes(Mistaken, Types):
-    pass
-
-
 def gradients(do, run, values, weights):
     leaves = {name: one.requires_grad_(name in weights) for name, one in values.items()}
     loss = run(do, **leaves)
@@ -70,12 +48,11 @@ def gradients(do, run, values, weights):
 def on_ranks(steps):
     """On a rank, for each step: its loss and gradients, or what went wrong."""
     groups, rank, results = make_groups(MESH), dist.get_rank(), []
-    for run, weights, inputs, shapes, *mistake in steps:
-        placed = {**weights, **inputs}
-        values = {n: held(v, placed[n], rank) for n, v in whole_values(shapes).items()}
+    for step in steps:
+        placed = {**step.weights, **step.inputs}
+        values = {n: held(v, placed[n], rank) for n, v in whole_values(step.shapes).items()}
         try:
-            do = MistakenRanks(groups).making(*mistake)
-            results.append(gradients(do, run, values, weights))
+            results.append(gradients(OnRanks(groups), step.run, values, step.weights))
         except RuntimeError as error:
             results.append((str(error), {}))
     return results
@@ -100,12 +77,11 @@ def meaning(by_rank, placements, like):
 
 def differs(step, results):
     """The names of what is not as in one process, to the bit."""
-    run, weights, _, shapes = step[:4]
-    _, due = gradients(Alone(), run, whole_values(shapes), weights)
+    _, due = gradients(Alone(), step.run, whole_values(step.shapes), step.weights)
     wrong = []
-    for name in (one for one in weights if due[one] is not None):
+    for name in (one for one in step.weights if due[one] is not None):
         placements = dict.fromkeys(MESH.axes, Replicate()) | {
-            axis: placed.gradient for axis, placed in weights[name].items()
+            axis: placed.gradient for axis, placed in step.weights[name].items()
         }
         try:
             found = meaning([grads[name] for _, grads in results], placements, due[name])
@@ -116,57 +92,52 @@ def differs(step, results):
     return wrong
 
 
-def axes_of(step):
-    return sorted({axis for placed in (*step[1].values(), *step[2].values()) for axis in placed})
-
-
 @pytest.mark.parametrize("name", STEPS)
 def test_the_strategies_of_the_book_type_and_their_weights_gradients_can_be_stepped_by(name):
     step = STEPS[name]
-    do = check_step(step.run, axes_of(step), step.weights, step.inputs)
-    assert do.lines
+    assert step.check().lines
     for placed in step.weights.values():
         for one in placed.values():
             assert one.gradient == one
 
 
+# Ranks are other processes: of a program they are told its name, and lines are sent as they are.
+def named_on_ranks(right, broken):
+    return on_ranks([STEPS[name] for name in right] + [BROKEN[name].step for name in broken])
+
+
 def test_they_are_right_on_ranks_to_the_bit(four):
-    results = four.run(on_ranks, [tuple(step) for step in STEPS.values()])
+    results = four.run(named_on_ranks, list(STEPS), [])
     for number, (name, step) in enumerate(STEPS.items()):
         assert differs(step, [of_rank[number] for of_rank in results]) == [], name
 
 
-def broken_step(broken):
-    step = STEPS[broken.step]
-    return (
-        broken.run or step.run,
-        {**step.weights, **broken.weights},
-        step.inputs,
-        step.shapes,
-        broken.skips,
-        broken.instead,
-    )
+SAID = {
+    "gradients that were never added": "copies|summand",
+    "the forgotten f": "copy_to_ranks first",
+    "the wrong g": "the loss, on tp",
+    "a norm's forgotten sum": "copy_to_ranks",
+    "a gather that does not add back": "copy_to_ranks first",
+    "a shard taken for the whole": "in pieces|cut along",
+    "keys of one's own only": "cut along|piece",
+    "a residual on every rank": "once on every rank",
+    "a square before the sum": "is not the sum of square",
+    "a norm over a piece": "none a whole one",
+    "weights that drift apart": "each would step by its own",
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_each_silent_bug_is_a_type_error(name, monkeypatch):
-    broken = BROKEN[name]
-    run, weights, inputs, _, *mistake = broken_step(broken)
-    mistaken = lambda axes: MistakenTypes(axes).making(*mistake)  # noqa: E731
-    monkeypatch.setattr("dtlib.composition.types.Types", mistaken)
-    with pytest.raises(PlacementError, match=broken.says):
-        check_step(run, axes_of((run, weights, inputs)), weights, inputs)
+def test_each_silent_bug_is_a_type_error(name):
+    assert BROKEN.keys() == SAID.keys()
+    with pytest.raises(PlacementError, match=SAID[name]):
+        BROKEN[name].step.check()
 
 
 def test_and_each_of_them_is_wrong_on_ranks(four):
-    steps = {
-        name: broken_step(one) for name, one in BROKEN.items() if name != "weights that drift apart"
-    }
-    results = four.run(on_ranks, list(steps.values()))
-    for number, name in enumerate(steps):
-        right = STEPS[BROKEN[name].step]
-        wanted = (BROKEN[name].run or right.run, *right[1:])
-        assert differs(wanted, [of_rank[number] for of_rank in results]), name
+    results = four.run(named_on_ranks, [], list(BROKEN))
+    for number, (name, bug) in enumerate(BROKEN.items()):
+        assert differs(STEPS[bug.of], [of_rank[number] for of_rank in results]), name
 
 
 def drawn_lines(draw):
@@ -232,13 +203,13 @@ def typed_programs(count, seed):
 
 
 def run_lines(steps):
-    return on_ranks([(following(lines), *rest) for lines, *rest in steps])
+    return on_ranks([Step(following(lines), *rest) for lines, *rest in steps])
 
 
 def exact(step):
     """Whether it uses a weight, and its numbers are small enough for fp64 to hold them all."""
     try:
-        loss, grads = gradients(Alone(), step[0], whole_values(step[3]), step[1])
+        loss, grads = gradients(Alone(), step.run, whole_values(step.shapes), step.weights)
     except RuntimeError:  # no weight is used
         return False
     used = [one for one in grads.values() if one is not None]
@@ -248,7 +219,7 @@ def exact(step):
 def wrong_ones(ranks, count):
     """How many of so many random programs could be compared, and those that are wrong on ranks."""
     steps = typed_programs(count, seed=0)
-    plain = [(following(lines), *rest) for lines, *rest in steps]
+    plain = [Step(following(lines), *rest) for lines, *rest in steps]
     kept = [n for n, step in enumerate(plain) if exact(step)]
     results = ranks.run(run_lines, [steps[n] for n in kept])
     wrong = [
@@ -337,4 +308,4 @@ def test_products_are_typed_as_published_but_for_pieces_that_do_not_lie_alike():
 def test_a_sum_is_no_weight():
     step = STEPS["data parallel"]
     with pytest.raises(PlacementError, match="the weight w, on dp: a sum over ranks is no weight"):
-        check_step(step.run, ["dp"], NO_WEIGHT, step.inputs)
+        replace(step, weights={"w": {"dp": Partial()}}).check()

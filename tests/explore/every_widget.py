@@ -21,12 +21,14 @@ from dtlib.explore import (
     HandFit,
     Headroom,
     MemoryBar,
+    MeshPainter,
     OffloadLab,
     OneRatio,
     OneRun,
     PipelineBuilder,
     PipelineLab,
     PlacementBoard,
+    PlacementPuzzle,
     Prefetcher,
     RevolvePlayer,
     RingSteps,
@@ -198,6 +200,16 @@ EVERY[PlacementBoard] = {
     "task": Task("Sort them.", "faster == 0 and node == 16",
                  {"place_data": 3, "place_pipeline": 2, "place_tensor": 1, "node": 16}, "Sorted."),
 }  # fmt: skip
+EVERY[MeshPainter] = {
+    "axes": (Axis("dp", 2, 8 * GB), Axis("tp", 4, 60 * GB), Axis("pp", 4, 0.4 * GB)),
+    "order": ("tp", "dp", "pp"),
+    "task": Task("Least out of nodes of 8.", "node == 8 and away <= least",
+                 {"order": "pp dp tp"}, "Tensor inside."),
+}  # fmt: skip
+EVERY[PlacementPuzzle] = {"tokens": 4096, "hidden": 8192, "ffn": 32768, "task": Task(
+    "Divide both weights and send least.", "typed == 1 and divided == 2 and sent <= least",
+    {"w2": "rows"}, "Columns, then rows.",
+)}  # fmt: skip
 EVERY[OneRun] = {
     "params": 175e9, "tokens": 300e9, "gpu": catalog["a100-sxm"],
     "compute": 100, "n": 10 * GB, "alpha": 10 * us, "beta": 50 * GB,

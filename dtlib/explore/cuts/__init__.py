@@ -1,1 +1,1 @@
-"""Two matrices that the reader divides: `cuts`."""
+"""Two matrices that the reader divides: `cuts`; `model.js` draws a divided matrix."""
