@@ -37,6 +37,17 @@ tolerance_of_a_loss = question(
     "one bias has little to do with the loss; its gradient would have failed in the first step",
 )
 
+two_starts = question(
+    "pause-two-starts",
+    "Two replicas begin with different weights, by mistake. From then on every gradient is "
+    "averaged over both, and each replica makes the same steps of plain SGD. What becomes of the "
+    "difference of their weights?",
+    Chosen("the difference", "it stays as it was", {
+           "it grows": "what does each replica subtract from its weights?",
+           "it shrinks": "what is averaged here, weights or what is subtracted from them?"}),
+    "both subtract the same from different weights; that is why a wrapper sends the first weights",
+)
+
 shuffled_apart = question(
     "pause-shuffled-apart",
     "Four ranks shuffle the same 64 samples, each with a seed of its own, and each takes the first "
@@ -69,6 +80,18 @@ buckets_out_of_order = question(
           (10 + 4 * 8)*ms: "a free network still waits for a bucket",
           (50 + 4 * 8)*ms: "does the first have to wait for the last?"}),
     "the third is ready early and waits; all ranks agree on an order, and it has a price",
+)
+
+all_reduces_of_two_minds = question(
+    "pause-all-reduces-of-two-minds",
+    "Three layers, each with a weight and a bias, 240 bytes of gradients in all. On rank 0 they "
+    "fit into one bucket; on rank 1 a bucket is full as soon as it has one tensor. How many "
+    "all-reduces does rank 1 begin?",
+    Asked("all-reduces", 3 * 2, slips={
+          3: "how many tensors has a layer?",
+          1: "that is rank 0",
+          240: "a tensor is never cut between two buckets"}),
+    "rank 0 begins one, so even if the first pair met, five would wait for nobody",
 )
 
 after_the_exception = question(

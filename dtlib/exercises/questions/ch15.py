@@ -64,6 +64,18 @@ gathered_for_own_loss = question(
     "the loss is partitioned, so all_gather is needed, whose transpose adds",
 )
 
+inner_product_of_a_sum = question(
+    "pause-inner-product-of-a-sum",
+    "A is the all-reduce of a partitioned loss: x is partial, with 3 on rank 0 and 4 on rank 1, "
+    "and Ax is copies, one for each rank. y is 2 on rank 0 and 5 on rank 1. What is the inner "
+    "product of Ax and y?",
+    Asked("inner product", (3 + 4) * (2 + 5), slips={
+          3 * 2 + 4 * 5: "what does each rank have after the all-reduce?",
+          (3 + 4) * 2: "that is the product of rank 0; what becomes of that of rank 1?",
+          3 + 4 + 2 + 5: "within a rank the two are multiplied"}),
+    "x with the all-reduce of y gives the same, 3 times 7 and 4 times 7: it is its own transpose",
+)
+
 norm_for_clipping = question(
     "pause-norm-for-clipping",
     "On four ranks the squares of the cut matrices' gradients add up to 9, and those of the norms' "

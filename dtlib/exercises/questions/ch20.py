@@ -136,6 +136,19 @@ ranks_with_whole_rows = question(
     "a row has four numbers for each rank, a part always twelve",
 )
 
+two_rows_as_one = question(
+    "pause-two-rows-as-one",
+    "A flat part has two rows of a gradient, 3 and 4, then 6 and 8. Each row should be divided by "
+    "its own norm, and the part is divided by the norm of all four numbers. How large is the "
+    "update of the first row, as a share of the right one?",
+    Asked("share", hypot(3, 4) / hypot(3, 4, 6, 8), slips={
+          1 / 2: "are the two rows equally long?",
+          1 / 3: "do norms add, or their squares?",
+          hypot(6, 8) / hypot(3, 4, 6, 8): "that is the second row",
+          hypot(3, 4, 6, 8) / hypot(3, 4): "is it divided by too much or too little?"}),
+    "and the second row gets twice as much: which rows share a part depends on the number of ranks",
+)
+
 zeros_for_whole_blocks = question(
     "pause-zeros-for-whole-blocks",
     "An optimizer has one scale for each block of 256 numbers. A flat tensor of 100,000 numbers is "
