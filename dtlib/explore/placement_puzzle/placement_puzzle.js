@@ -1,9 +1,9 @@
 // A feed-forward block, divided by the reader: how each value lies, what is sent, or why it is refused.
 
 const HINT =
-  "One colour and letter is one rank; a dashed outline is a rank's summand. Whole is replicated. Copied (from whole) and " +
-  "gathered (from pieces): copies for each rank's own use. z = x W₁ is sent before the gelu. " +
-  "y goes back to where x lay by one line, where there is one.";
+  "One colour and letter is one rank; a dashed outline is a rank's summand. Whole is replicated. " +
+  "Copied (from whole) and gathered (from pieces): copies for each rank's own use. z = x W₁ is sent " +
+  "before the gelu. y goes back to where x lay by one line, where there is one.";
 const NAMES = { x: "x", w1: "W₁", z: "z", w2: "W₂", y: "y" };
 const SHAPES = { x: [1, 1.5], w1: [2.2, 1], z: [2.2, 1.5], w2: [1, 2.2], y: [1, 1.5] };
 const DRAWN = { rows: "rows", columns: "columns", partial: "sums" };
