@@ -62,7 +62,7 @@ def arrives(answer: Any, begin: Placed, target: Placed) -> None:
 def _changed(here: Placed, pair: Sequence, target: Placed, where: str) -> tuple[Placed, float]:
     """The placement after a change, and the bytes that a rank sends for it."""
     axis, kind = items(pair, where, 2)
-    if axis not in here.mesh.axes or kind not in KINDS:
+    if axis not in here.mesh.axes or kind not in [*KINDS]:
         axes = " or ".join(here.mesh.axes)
         raise NotYet(f"{where}: an axis, {axes}, and one of {', '.join(KINDS)}")
     after = here.but(**{axis: KINDS[kind]})
