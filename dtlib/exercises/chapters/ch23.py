@@ -12,7 +12,7 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
 from dtlib.exercises.declarations.on_ranks import OnRanks
 from dtlib.exercises.judge import items, whole
-from dtlib.exercises.judges.meshes import arrives, each_has_its_groups, rows_in_nodes
+from dtlib.exercises.judges.meshes import arrives, each_has_its_groups, rows_in_nodes, stretch
 from dtlib.exercises.judges.typed import Task, lies_as, sent_by
 from dtlib.exercises.verdict import NotYet
 from dtlib.later import np
@@ -42,10 +42,8 @@ def _grid_law(answer: Any) -> None:
     if not isinstance(answer, dict) or set(answer) != {"grid", "slab"}:
         raise NotYet("pass a dict with the keys grid, slab")
     rows_in_nodes(answer["grid"], 32, 8)
-    given = answer["slab"]
-    slab = items([*given] if hasattr(given, "__iter__") else given, "the slab", 32)
-    if {whole(rank, "a rank") for rank in slab} != {*range(64, 96)}:
-        raise NotYet("slab: how many ranks have dp = 0, and which is the first with dp = 1?")
+    hint = "how many ranks have dp = 0, and which is the first with dp = 1?"
+    stretch(answer["slab"], "slab", range(64, 96), hint)
 
 
 rows_and_slabs = Made(

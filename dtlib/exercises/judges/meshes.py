@@ -29,10 +29,25 @@ def each_has_its_groups(program: Callable, grid: "np.ndarray") -> None:
             raise NotYet(f"{name}: some group is made more than once")
 
 
+def _listed(some: Any) -> list:
+    return list(some) if hasattr(some, "__iter__") else []
+
+
+def stretch(some: Any, name: str, ranks: range, hint: str) -> None:
+    """Raise `NotYet` with a hint unless these are the ranks, in any order."""
+    given = [whole(rank, f"a rank of the {name}") for rank in _listed(some)]
+    if len(given) != len(ranks):
+        raise NotYet(f"the {name} must have {len(ranks)} ranks")
+    if {*given} != {*ranks}:
+        raise NotYet(f"{name}: {hint}")
+
+
 def rows_in_nodes(grid: Any, nodes: int, gpus: int) -> None:
     """Raise `NotYet` unless each row of a grid of all ranks holds the ranks of one node."""
-    rows = [[whole(rank, "a rank") for rank in items(row, "a row of the grid", gpus)]
-            for row in items(grid, "the grid", nodes)]  # fmt: skip
+    rows = [_listed(row) for row in _listed(grid)]
+    if [len(row) for row in rows] != [gpus] * nodes:
+        raise NotYet(f"the grid must have {nodes} rows of {gpus} ranks")
+    rows = [[whole(rank, "a rank") for rank in row] for row in rows]
     if sorted(chain(*rows)) != [*range(nodes * gpus)]:
         raise NotYet(f"the grid must hold each rank from 0 to {nodes * gpus - 1} once")
     if any(len({rank // gpus for rank in row}) > 1 for row in rows):
