@@ -3,7 +3,7 @@
 from sphinx.application import Sphinx
 
 FIRST = ("serif", "sans")
-IN_A_BIBLIOGRAPHY = ("serif-italic", "serif-names")  # half of it; come late, they would move the lines
+IN_A_BIBLIOGRAPHY = ("serif-italic", "serif-names")  # come late, they would move its lines
 
 
 def preload(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
