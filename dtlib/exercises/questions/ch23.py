@@ -1,5 +1,6 @@
 """Quick questions of chapter 23, Meshes and placements."""
 
+from dtlib.collectives import ring_all_reduce_sent_bytes
 from dtlib.composition import Change, Placed, cheapest_way
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question
@@ -15,6 +16,7 @@ _WAY = cheapest_way(_SUMMED, _SUMMED.but(dp=Shard(0), tp=Replicate()))
 _PIECES = Placed.on(Mesh.of(tp=16), (16, 16), tp=Shard(0))
 _TURNED = Change("tp", _PIECES, _PIECES.but(tp=Shard(1))).sent_bytes(1) / 256
 _GATHERED = Change("tp", _PIECES, _PIECES.but(tp=Replicate())).sent_bytes(1) / 256
+_STREAM = ring_all_reduce_sent_bytes(n=65536 * 8192 * 2, P=8)
 
 who_is_with_13 = question(
     "pause-who-is-with-13",
@@ -68,6 +70,17 @@ gradient_of_a_gather = question(
     "the gradient of copies is partial, that of sharded is sharded",
 )
 
+lines_that_send_back = question(
+    "pause-lines-that-send-back",
+    "Line (2) sends nothing forward, line (6) is an all-reduce. How many of the eight lines send "
+    "something on the way back?",
+    Asked("lines", 1, slips={
+          2: "a sum's summands all have the sum's gradient; does anybody need to send it?",
+          0: "what becomes of copies on the way back?",
+          8: "does a local product send?"}),
+    "line (2): the gradient of copies is partial, and adding it up is the all-reduce f",
+)
+
 where_gradients_begin = question(
     "pause-where-gradients-begin",
     "Along dp the loss is partial. With which gradient of its own summand does each rank begin?",
@@ -104,6 +117,17 @@ residual_of_eight = question(
           1: "the sum over the ranks adds what each of them has",
           7: "and that of the rank itself?"}),
     "once for each rank",
+)
+
+eight_times_the_tokens = question(
+    "pause-eight-times-the-tokens",
+    "The same block with 65,536 tokens instead of 8,192. How much would each rank send forward in "
+    "the program above?",
+    Asked("sent", _STREAM, "bytes", {
+          _STREAM / 8: "the stream has a row for each token",
+          2 * _STREAM: "a stream is added up once on the way forward",
+          _STREAM * 8 / 7: "a ring sends a part of the stream, twice"}),
+    "eight times as much; and the search need not stay with this program",
 )
 
 which_travels = question(
