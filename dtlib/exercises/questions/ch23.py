@@ -18,6 +18,17 @@ _TURNED = Change("tp", _PIECES, _PIECES.but(tp=Shard(1))).sent_bytes(1) / 256
 _GATHERED = Change("tp", _PIECES, _PIECES.but(tp=Replicate())).sent_bytes(1) / 256
 _STREAM = ring_all_reduce_sent_bytes(n=65536 * 8192 * 2, P=8)
 
+pairs_with_two_names = question(
+    "pause-pairs-with-two-names",
+    "Six ranks in a line, and a group for each of the five pairs of neighbours, made from left to "
+    "right by its members only. For how many of the pairs do the two members count differently?",
+    Asked("pairs", sum(left != right for left, right in [(1, 1), *[(2, 1)] * 4]), slips={
+          5: "how many groups has rank 0 made, and how many rank 1, when they make theirs?",
+          3: "which group of its own is the last pair to rank 5?",
+          1: "every rank but the first and the last is in two pairs"}),
+    "all but the first: for the left member it is the second group, for the right one the first",
+)
+
 who_is_with_13 = question(
     "pause-who-is-with-13",
     "A mesh of 16 ranks: pp = 2, then dp = 4, then tp = 2. Rank 13 is at pp 1, dp 2, tp 1. Which "
