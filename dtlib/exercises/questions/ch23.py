@@ -33,7 +33,7 @@ who_is_with_13 = question(
     "pause-who-is-with-13",
     "A mesh of 16 ranks: pp = 2, then dp = 4, then tp = 2. Rank 13 is at pp 1, dp 2, tp 1. Which "
     "is the lowest rank of its group along dp?",
-    Asked("rank", min(_OF_13.groups_of(13)["dp"]), slips={
+    Asked("rank", _OF_13.rank(**_OF_13.coordinates(13) | {"dp": 0}), slips={
           12: "that is its neighbour along tp; which coordinate runs along dp?",
           8: "its place along tp stays what it is",
           5: "that is its partner along pp"}),
@@ -174,7 +174,7 @@ gather_and_chunk = question(
 groups_of_a_mesh = question(
     "ask-groups-of-a-mesh",
     "256 ranks on a mesh of pp = 4, dp = 8, tp = 8. How many groups are there along dp?",
-    Asked("groups", len(_NODES.groups("dp")), slips={
+    Asked("groups", _NODES.size // 8, slips={
           8: "that is how many members each has",
           64: "the other axes are pp and tp, and pp has 4 places",
           128: "that is all groups of the mesh"}),
