@@ -211,7 +211,7 @@ def parts_map(ready: Sequence | None = None) -> Output:
 
     ready = written() if ready is None else ready
     length = (
-        f"{len(ready)} of {len(chapters())} chapters are written: about {_hours(ready)} hours, "
+        f"{len(ready)} of {len(chapters())} chapters are written: about {_hours(ready)}, "
         "with their exercises. What you have read to its end is filled."
     )
     text = "\n".join(f"{part.number} {part.title}: {part.promise}" for part in parts())
@@ -219,8 +219,9 @@ def parts_map(ready: Sequence | None = None) -> Output:
     return Output(text, html=f'<div class="parts-map"><ol>\n{items}\n</ol><p>{length}</p></div>')
 
 
-def _hours(chapters: Sequence) -> int:
-    return round(sum(chapter.minutes for chapter in chapters) / 60)
+def _hours(chapters: Sequence) -> str:
+    hours = round(sum(chapter.minutes for chapter in chapters) / 60)
+    return f"{hours} hour{'s' * (hours > 1)}"
 
 
 def _on_the_map(part, ready: Sequence) -> str:
@@ -234,8 +235,7 @@ def _on_the_map(part, ready: Sequence) -> str:
         else:
             cells.append(f'<span title="{name}, planned">{it.number}</span>')
     there = [it for it in part.chapters if it in ready]
-    hours = _hours(there)
-    takes = f"{hours} hour{'s' * (hours > 1)}" if there else "planned"
+    takes = _hours(there) if there else "planned"
     title = f'<a href="../{part.page}.md" data-part="{part.number}">{html.escape(part.title)}</a>'
     return (
         f"<li><b>{title}</b> <small>{takes}</small>"
