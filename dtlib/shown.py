@@ -235,10 +235,9 @@ def _on_the_map(part, ready: Sequence) -> str:
         else:
             cells.append(f'<span title="{name}, planned">{it.number}</span>')
     there = [it for it in part.chapters if it in ready]
-    takes = _hours(there) if there else "planned"
     title = f'<a href="../{part.page}.md" data-part="{part.number}">{html.escape(part.title)}</a>'
     return (
-        f"<li><b>{title}</b> <small>{takes}</small>"
+        f"<li><b>{title}</b> <small>{_hours(there) if there else 'planned'}</small>"
         f"<p>{html.escape(part.promise)}</p>{' '.join(cells)}</li>"
     )
 
