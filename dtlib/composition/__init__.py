@@ -29,5 +29,8 @@ if TYPE_CHECKING:
         restarting_multiplier,
         two_level_overhead,
     )
+    from dtlib.composition.failures.fleet import Fleet, Lifetime, Recovery
+    from dtlib.composition.failures.account import TICKS, Account, Phase
+    from dtlib.composition.failures.simulation import simulate_fleet
 
 __getattr__, __dir__, __all__ = face(__name__)
