@@ -1,6 +1,6 @@
 """A job on a fleet, simulated: how the time passes in work, failure, detection, spare and restart.
 
-It jumps from one failure to the next: 90 days of 100,000 GPUs take a second or two. A phase lasts
+It jumps from one failure to the next: 90 days of 100,000 GPUs take under a second. A phase lasts
 until its own end, the next failure or the end of the run, whichever is first; times are whole
 ticks. A failure in the tick in which a phase ends comes after it.
 """
@@ -10,7 +10,7 @@ from random import Random
 
 from dtlib.composition.failures.account import Account, Phase, ticks
 from dtlib.composition.failures.fleet import Fleet, Recovery
-from dtlib.formulas.require import require_positive
+from dtlib.formulas.require import is_number, require
 
 
 def simulate_fleet(fleet: Fleet, recovery: Recovery, duration: float, seed: int = 0) -> Account:
@@ -18,7 +18,7 @@ def simulate_fleet(fleet: Fleet, recovery: Recovery, duration: float, seed: int 
 
     All GPUs of the job age while it is down, too. A failure that comes while the job is down begins
     a new detection, and the job then needs one more spare. What is not saved at the end counts as
-    work. Raises ValueError for a duration that is not positive.
+    work. Raises ValueError for a duration under a microsecond.
 
     >>> from dtlib.composition import Lifetime
     >>> fleet = Fleet(128, 8, Lifetime(mean=25_000 * 3600), spares=2, repair_time=2 * 86400)
@@ -33,7 +33,8 @@ def simulate_fleet(fleet: Fleet, recovery: Recovery, duration: float, seed: int 
       waiting     8.8 d   29.49%
       restarting  32 min  0.07%
     """
-    require_positive("simulate_fleet", duration=duration)
+    good = is_number(duration) and ticks(duration) > 0
+    require(good, "simulate_fleet", "duration", duration, "at least a microsecond")
     return _Run(fleet, recovery, ticks(duration), Random(seed)).account()
 
 
