@@ -73,17 +73,22 @@ class Mesh:
     def coordinates(self, rank: int) -> dict[str, int]:
         """The place of a rank along each axis. Raises ValueError for a rank that is not here."""
         require(rank in self.ranks, "Mesh", "rank", rank, f"one of {_listed(self.ranks)}")
-        places = np.unravel_index(self.ranks.index(rank), self.shape)
-        return dict(zip(self.axes, map(int, places), strict=True))
+        index, places = self.ranks.index(rank), []
+        for size in reversed(self.shape):
+            index, place = divmod(index, size)
+            places.append(place)
+        return dict(zip(self.axes, reversed(places), strict=True))
 
     def rank(self, **coordinates: int) -> int:
         """The rank at these places, one for each axis. Raises ValueError for others."""
         named = set(coordinates) == set(self.axes)
         require(named, "Mesh", "coordinates", coordinates, f"one each of {', '.join(self.axes)}")
+        index = 0
         for axis, size in zip(self.axes, self.shape, strict=True):
             place = coordinates[axis]
             require(place in range(size), "Mesh", axis, place, f"from 0 to {size - 1}")
-        return int(self.grid[tuple(coordinates[axis] for axis in self.axes)])
+            index = index * size + int(place)
+        return self.ranks[index]
 
     def groups(self, axis: str) -> list[list[int]]:
         """All groups along an axis, each in the order of the axis.

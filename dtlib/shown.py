@@ -234,7 +234,8 @@ def _on_the_map(part, ready: Sequence) -> str:
         else:
             cells.append(f'<span title="{name}, planned">{it.number}</span>')
     there = [it for it in part.chapters if it in ready]
-    takes = f"{_hours(there)} hours" if there else "planned"
+    hours = _hours(there)
+    takes = f"{hours} hour{'s' * (hours > 1)}" if there else "planned"
     title = f'<a href="../{part.page}.md" data-part="{part.number}">{html.escape(part.title)}</a>'
     return (
         f"<li><b>{title}</b> <small>{takes}</small>"

@@ -59,7 +59,7 @@ PASSED_OVER = re.compile(
     r"|<data\b[^>]*>[^<]*</data>|<!--.*?-->|<a\b[^>]*>"
     r"|<del>[^\n]*?</del>"  # a claim of somebody else, struck through on the page of folklore
     r"|^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)[ \t]*$|`[^`\n]+`"
-    r"|\$\$.*?\$\$|\$[^$\n]+\$|\]\([^)\n]*\)|^:\w+:.*?$",
+    r"|\$\$.*?\$\$|\$[^$\n]+\$|\]\([^)\n]*\)|^:\w+:.*?$|^:+\{pause\}.*?$",
     re.DOTALL | re.MULTILINE,
 )
 OPTIONS = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)

@@ -107,7 +107,7 @@ class BlockProgram:
             (made.name, line, *map(made.said, self.mesh.axes), *self._spent(made.name))
             for line, made in (*given, *self.priced.lines)
         ]
-        columns = ("", "line", *self.mesh.axes, "forward", "backward")
+        columns = ("value", "line", *self.mesh.axes, "forward", "backward")
         return Table(title, columns, tuple(rows))
 
     def _spent(self, name: str) -> list[str]:

@@ -64,15 +64,15 @@ def cheapest_program(
 
     >>> cheapest_program(Mesh.of(tp=4), tokens=1024, hidden=1024, ffn=4096)
     Each rank sends 3.15 MB forward and 3.15 MB backward, and keeps 4.19 MB of weights
-           line                   tp          forward              backward
-      x    given                  replicated
-      w1   given                  sharded 1
-      w2   given                  sharded 0
-      (1)  copy_to_ranks of x     copies                           all-reduce, 3.15 MB
-      (2)  bh,hf->bf of (1), w1   sharded 1
-      (3)  gelu of (2)            sharded 1
-      (4)  bf,fh->bh of (3), w2   partial
-      (5)  sum_over_ranks of (4)  replicated  all-reduce, 3.15 MB
+      value  line                   tp          forward              backward
+      x      given                  replicated
+      w1     given                  sharded 1
+      w2     given                  sharded 0
+      (1)    copy_to_ranks of x     copies                           all-reduce, 3.15 MB
+      (2)    bh,hf->bf of (1), w1   sharded 1
+      (3)    gelu of (2)            sharded 1
+      (4)    bf,fh->bh of (3), w2   partial
+      (5)    sum_over_ranks of (4)  replicated  all-reduce, 3.15 MB
 
     With more tokens than the block is wide, it is the weights that travel:
 

@@ -153,7 +153,7 @@ class Types:
         rows = [
             (one.name, line, *(_said(one[axis]) for axis in self.axes)) for line, one in self.lines
         ]
-        return Table("The types of a program", ("", "line", *self.axes), tuple(rows))
+        return Table("The types of a program", ("value", "line", *self.axes), tuple(rows))
 
 
 def _names(values) -> str:
@@ -242,11 +242,11 @@ def check_step(step: Callable, axes, weights: Mapping, inputs: Mapping) -> Types
     ...     return do.einsum("bf->", do.pointwise("square", do.einsum("bh,hf->bf", x, w)))
     >>> check_step(step, ["dp"], {"w": {"dp": Replicate()}}, {"x": {"dp": Shard(0)}}).table()
     The types of a program
-           line                 dp
-      (1)  copy_to_ranks of w   copies
-      (2)  bh,hf->bf of x, (1)  sharded 0
-      (3)  square of (2)        sharded 0
-      (4)  bf-> of (3)          partial
+      value  line                 dp
+      (1)    copy_to_ranks of w   copies
+      (2)    bh,hf->bf of x, (1)  sharded 0
+      (3)    square of (2)        sharded 0
+      (4)    bf-> of (3)          partial
     """
     do = Types(axes)
     values = {name: do.value(name, **placed) for name, placed in {**weights, **inputs}.items()}

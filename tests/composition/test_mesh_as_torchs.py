@@ -1,5 +1,6 @@
 """A mesh's groups and a placement's parts are torch's own, on real ranks, uneven ones as well."""
 
+import time
 from itertools import product
 
 import pytest
@@ -48,14 +49,17 @@ def test_sabotage_axes_in_another_order_are_other_groups(four):
     assert any(found != crossed.groups_of(rank) for rank, found in enumerate(theirs))
 
 
-def own_group_only():
-    group = dist.new_group(Mesh.of(dp=2, tp=2).groups_of(dist.get_rank())["tp"])
-    dist.all_reduce(torch.ones(1), group=group)
+def own_groups_only(wait):
+    time.sleep(wait[dist.get_rank()])
+    for pair in ([0, 1], [1, 2]):
+        if dist.get_rank() in pair:
+            dist.all_reduce(torch.ones(1), group=dist.new_group(pair))
 
 
-def test_sabotage_who_makes_only_its_own_group_waits():
-    with launch(4, timeout=2) as ranks, pytest.raises(RankTimeout):
-        ranks.run(own_group_only)
+@pytest.mark.parametrize("wait", [(0, 0, 0), (0, 0, 0.5), (0.5, 0.5, 0), (0.6, 0.3, 0)], ids=str)
+def test_sabotage_who_makes_only_its_own_groups_waits(wait):
+    with launch(3, timeout=2) as ranks, pytest.raises(RankTimeout, match=r"ranks? 1"):
+        ranks.run(own_groups_only, wait)
 
 
 def parts(mesh, cases):

@@ -208,7 +208,7 @@ EVERY[MeshPainter] = {
 }  # fmt: skip
 EVERY[PlacementPuzzle] = {"tokens": 4096, "hidden": 8192, "ffn": 32768, "task": Task(
     "Divide both weights and send least.", "typed == 1 and divided == 2 and sent <= least",
-    {"w2": "rows"}, "Columns, then rows.",
+    {"x": "copied", "w1": "columns", "w2": "rows"}, "Columns, then rows.",
 )}  # fmt: skip
 EVERY[OneRun] = {
     "params": 175e9, "tokens": 300e9, "gpu": catalog["a100-sxm"],

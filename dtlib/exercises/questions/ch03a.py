@@ -2,11 +2,69 @@
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question
-from dtlib.foundations import fetches_in_flight, safe_depth
+from dtlib.foundations import fetches_in_flight, read_amplification, safe_depth
 
 # fmt: off
 _DEPTH = safe_depth(slowest=9, step=0.4)
 _ENOUGH = fetches_in_flight(fetch=3, step=0.5) < 8
+
+_DECODER, _GPU = 3, 5  # batches a second
+_NAMES = 1_000_000 * 80
+_LEFT = 12 - 3  # steps that are not written down
+
+share_that_waits = question(
+    "pause-share-that-waits",
+    "A reader delivers 8 batches a second, a decoder 3, and the GPU could take 5. Between them "
+    "there is room for a few batches. For which share of the time does the GPU wait in the long "
+    "run?",
+    Asked("share", 1 - _DECODER / _GPU, slips={
+          _DECODER / _GPU: "that is the share for which it computes",
+          1 - _DECODER / 8: "what could the GPU take by itself?",
+          0: "how many batches a second reach it?"}),
+    "the decoder passes 3 a second, so that is what every stage passes",
+)
+
+bytes_read_over = question(
+    "pause-bytes-read-over",
+    "A sequence of 4,096 tokens, 4 bytes each, is read at a random place from blocks of 1 MB "
+    "(10^6 bytes). For each byte that is wanted, how many are read on average?",
+    Asked("factor", read_amplification(4096 * 4, 10**6), slips={
+          (4096 + 10**6 - 1) / 4096: "how many bytes has a token?",
+          10**6 / (4096 * 4): "does every record begin where a block begins?"}),
+    "a whole block for a sixtieth of it, and now and then two",
+)
+
+every_tenth_name = question(
+    "pause-every-tenth-name",
+    "A million names of 80 bytes lie one after another in memory, in pages of 4 KiB. A forked "
+    "worker only reads them, and of them only every tenth. How much does it then own alone?",
+    Asked("owned", _NAMES if 4096 // 80 > 10 else _NAMES / 10, "bytes", {
+          _NAMES / 10: "what does the system copy, a name or a page?",
+          0: "where is the count that Python raises when it reads a name?"}),
+    "about five of them lie on every page, and one is enough to copy it",
+)
+
+names_of_a_node = question(
+    "pause-names-of-a-node",
+    "A list of fifty million names takes 4 GB. A node has eight ranks with eight workers each, and "
+    "after many epochs every worker has read every name. How much do all its workers own alone?",
+    Asked("owned", 8 * 8 * 4e9, "bytes", {
+          8 * 4e9: "that is one rank with its workers, or one worker of each rank",
+          16 * 4e9: "how many processes are eight ranks with eight workers each?",
+          4e9: "that is one worker"}),
+    "as much as a copy of the list for each worker, though nobody has changed it",
+)
+
+samples_of_two_ranks = question(
+    "pause-samples-of-two-ranks",
+    "Twelve steps of eight samples each. Four ranks have written down steps 0, 1 and 2 when one of "
+    "them dies in step 3. Two ranks do the rest. On how many samples does each of these train?",
+    Asked("samples", _LEFT * 8 / 2, slips={
+          _LEFT * 8 / 4: "does a step become smaller when there are fewer ranks?",
+          (_LEFT - 1) * 8 / 2: "has the step in which the rank died been trained?",
+          12 * 8 / 2: "which steps need not be done again?"}),
+    "nine steps are left, and each rank takes half of every one",
+)
 
 batches_ahead = question(
     "ask-batches-ahead",

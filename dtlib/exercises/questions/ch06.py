@@ -2,13 +2,103 @@
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question
-from dtlib.memory import fused_layer_bytes, model_state_bytes
+from dtlib.memory import (
+    fused_layer_bytes,
+    gathered_bytes,
+    logit_bytes,
+    model_state_bytes,
+    segmented_activation_bytes,
+    weight_bytes,
+    zero_sent_bytes,
+)
 
 # fmt: off
 _STATE = [model_state_bytes(12e9, stage, 56) for stage in range(4)]
 _KEPT = 40 * fused_layer_bytes(seq=2000, micro_batch=1, hidden=5000, tp=1)
 _ARITHMETIC = 2 * (12 - 8)  # what halves, by the two steps of the log
 _OFF = "arithmetic" if _ARITHMETIC != 8 else "exchange"
+
+_TERMS = {
+    "the state": model_state_bytes(30e9, 3, 128),
+    "the activations": 48 * fused_layer_bytes(seq=4096, micro_batch=1, hidden=7168, tp=1),
+    "the logits": logit_bytes(micro_batch=1, seq=4096, vocab=32000, tp=1),
+    "the gathered layers": gathered_bytes(30e9, layers=48, zero=3, element_bytes=2)}
+_SHARED = [48 * fused_layer_bytes(4096, 1, 7168, tp) for tp in (1, 8)]
+_SEGMENTS = {k: segmented_activation_bytes(80, k, 34, 1, 1, 1) for k in (2, 9)}
+_SENT = zero_sent_bytes(30e9, zero=3, dp=128, m=8, element_bytes=2)
+_ONCE = zero_sent_bytes(30e9, zero=0, dp=128, m=8, element_bytes=2)
+_ALONE = 80e-3
+_MEGATRON = 7e9 * (6 + 12 / 16)  # as its documentation has it
+
+largest_of_four = question(
+    "pause-largest-of-four",
+    "The 30 billion parameters on 128 GPUs, stage 3, in 48 layers of width 7,168, with 32,000 "
+    "words and one sequence of 4,096 tokens at a time. Which of the four terms is the largest on a "
+    "rank?",
+    Chosen("term", max(_TERMS, key=_TERMS.get), {
+           "the state": "into how many parts does stage 3 cut its 16 bytes?",
+           "the logits": "six bytes a word and token; how many of another kind has a token?",
+           "the gathered layers": "how many of the 48 layers are there at once, and how many bytes "
+                                  "has a parameter?"}),
+    "34 bytes for each number of the width, in every layer, and stage 3 cuts none of them",
+)
+
+layers_that_eight_share = question(
+    "pause-layers-that-eight-share",
+    "The same model, but eight GPUs share each layer, still with one sequence of 4,096 tokens at a "
+    "time. How much do the activations of a rank take then?",
+    Asked("activations", _SHARED[1], "bytes", {
+          _SHARED[0] / 8: "some of the 34 bytes are not divided",
+          _SHARED[0] * (24 / 8) / 34: "and the bytes that every one of the eight keeps?",
+          _SHARED[0] * 10 / 34: "and what is left of the other 24?"}),
+    "of 34 bytes 13 are left: the ten that are not divided now outweigh the others",
+)
+
+nine_or_two = question(
+    "pause-nine-or-two",
+    "80 layers without stored scores, so a layer keeps 17 times as much as its input. How many "
+    "times as much is kept with segments of nine layers as with segments of two?",
+    Asked("factor", _SEGMENTS[9] / _SEGMENTS[2], slips={
+          (80 / 9 + 9) / (80 / 2 + 2): "how much does a layer of the open segment keep?",
+          9 / 2: "only one of the two terms grows with the segment",
+          (80 / 9 + 34 * 9) / (80 / 2 + 34 * 2): "34 bytes are 17 times what?"}),
+    "nine layers at 17 outweigh by far the 31 inputs that are saved",
+)
+
+received_in_a_step = question(
+    "pause-received-in-a-step",
+    "Stage 3 again: 30 billion parameters of two bytes are cut among 128 replicas, and a step has "
+    "eight micro-batches. How many bytes does each GPU receive for the exchange in one step?",
+    Asked("received", _SENT, "bytes", {
+          _SENT / 8: "how often in a step are the weights gathered?",
+          _SENT * 2 / 3: "are the weights still there when the backward pass comes?",
+          _SENT / 3: "that is one of three exchanges of a micro-batch",
+          _ONCE: "that is a ring that averages the gradients, once a step"}),
+    f"twelve times the {_ONCE / 1e9:.0f} GB of a ring: the price of not holding the weights",
+)
+
+six_ranks_on_four_cores = question(
+    "pause-six-ranks-on-four-cores",
+    "On a machine with four cores, six ranks start together, each with work that takes one core 80 "
+    "ms. The system divides its cores evenly among them. When are all six done?",
+    Asked("time", _ALONE * max(1, 6 / 4), "s", {
+          _ALONE: "has every rank a core?",
+          2 * _ALONE: "do two ranks wait until a core is free, or do all share?",
+          6 * _ALONE: "four cores work at the same time"}),
+    "six times the work of one rank on four cores, as the simulation counts it",
+)
+
+two_counts_of_the_state = question(
+    "pause-two-counts-of-the-state",
+    "7 billion parameters on 16 replicas, and the optimizer is cut among them (our stage 1). By "
+    "how much is the state that Megatron-LM counts for a rank larger than ours?",
+    Asked("difference", _MEGATRON - model_state_bytes(7e9, zero=1, dp=16), "bytes", {
+          weight_bytes(7e9, 2) / 16: "does this option cut the gradients?",
+          weight_bytes(7e9, 4): "how many bytes has a gradient in our count?",
+          _MEGATRON - model_state_bytes(7e9, zero=2, dp=16): "in our stage 1 gradients stay whole",
+          _MEGATRON: "that is its whole state"}),
+    "two bytes a parameter, for gradients in four bytes: as much as all the weights",
+)
 
 memory_of_a_rank = question(
     "ask-memory-of-a-rank",

@@ -36,6 +36,18 @@ messages_of_eight = question(
     "in the tree a message for each edge and phase, in the ring one for each rank and round",
 )
 
+ports_of_a_ring = question(
+    "pause-ports-of-a-ring",
+    "Four nodes of eight GPUs, each GPU with a network port of its own. One ring visits the GPUs "
+    "of a node one after the other, then goes on to the next node. Through which share of the 32 "
+    "ports does it send?",
+    Asked("share", sum(rank // 8 != (rank + 1) % 32 // 8 for rank in range(32)) / 32, slips={
+          1: "does every GPU send to another node?",
+          1 / 32: "how often on its way around does it leave a node?",
+          1 / 4: "that is how many nodes there are, against how many ports?"}),
+    "which is why a library runs several rings at once, each through other ports",
+)
+
 which_ran = question(
     "pause-which-ran",
     "You time an all-reduce of 8 bytes: 100 µs on 32 ranks, 118 µs on 64. No log was kept. Which "

@@ -17,6 +17,30 @@ _TIMES = {name: time(n=40*GB, nodes=16, ranks_per_node=4, alpha_in=0, beta_in=40
                      beta=50*GB)
           for name, time in (("flat rings", multi_rail_ring_all_reduce_time),
                              ("hierarchical", hierarchical_all_reduce_time))}
+_CROSSES = all_reduce_lower_bound_bytes(12*GB, 3)
+_FOUR_NODES = all_reduce_lower_bound_bytes(1, 4)
+
+three_large_nodes = question(
+    "pause-three-large-nodes",
+    "Three nodes of 16 GPUs all-reduce 12 GB, and only ranks add. How many bytes must some node "
+    "send to others at least?",
+    Asked("sent", _CROSSES, "bytes", {
+          all_reduce_lower_bound_bytes(12*GB, 48): "what is sent within a node need not cross",
+          _CROSSES / 2: "a sum must be formed, and then handed out",
+          2 * 12*GB: "that would be the limit for very many nodes"}),
+    "the three nodes act as three ranks, whatever goes on within them",
+)
+
+switch_between_nodes = question(
+    "pause-switch-between-nodes",
+    "Four nodes, and a switch between them that adds. By which share does that which a node has to "
+    "send become smaller, compared with ranks that add?",
+    Asked("share", 1 - 1 / _FOUR_NODES, slips={
+          1 / 2: "on four nodes the bound is not yet twice the buffer",
+          1 / _FOUR_NODES: "that is the share that is left",
+          _FOUR_NODES - 1: "a share of what it was, not of what it is"}),
+    "one buffer instead of one and a half; with very many nodes the saving tends to a half",
+)
 
 five_nodes = question(
     "ask-five-nodes",

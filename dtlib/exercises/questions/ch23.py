@@ -1,5 +1,6 @@
 """Quick questions of chapter 23, Meshes and placements."""
 
+from dtlib.collectives import ring_all_reduce_sent_bytes
 from dtlib.composition import Change, Placed, cheapest_way
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question
@@ -15,12 +16,24 @@ _WAY = cheapest_way(_SUMMED, _SUMMED.but(dp=Shard(0), tp=Replicate()))
 _PIECES = Placed.on(Mesh.of(tp=16), (16, 16), tp=Shard(0))
 _TURNED = Change("tp", _PIECES, _PIECES.but(tp=Shard(1))).sent_bytes(1) / 256
 _GATHERED = Change("tp", _PIECES, _PIECES.but(tp=Replicate())).sent_bytes(1) / 256
+_STREAM = ring_all_reduce_sent_bytes(n=65536 * 8192 * 2, P=8)
+
+pairs_with_two_names = question(
+    "pause-pairs-with-two-names",
+    "Six ranks in a line, and a group for each of the five pairs of neighbours, made from left to "
+    "right by its members only. For how many of the pairs do the two members count differently?",
+    Asked("pairs", sum(left != right for left, right in [(1, 1), *[(2, 1)] * 4]), slips={
+          5: "how many groups has rank 0 made, and how many rank 1, when they make theirs?",
+          3: "which group of its own is the last pair to rank 5?",
+          1: "every rank but the first and the last is in two pairs"}),
+    "all but the first: for the left member it is the second group, for the right one the first",
+)
 
 who_is_with_13 = question(
     "pause-who-is-with-13",
     "A mesh of 16 ranks: pp = 2, then dp = 4, then tp = 2. Rank 13 is at pp 1, dp 2, tp 1. Which "
     "is the lowest rank of its group along dp?",
-    Asked("rank", min(_OF_13.groups_of(13)["dp"]), slips={
+    Asked("rank", _OF_13.rank(**_OF_13.coordinates(13) | {"dp": 0}), slips={
           12: "that is its neighbour along tp; which coordinate runs along dp?",
           8: "its place along tp stays what it is",
           5: "that is its partner along pp"}),
@@ -68,6 +81,17 @@ gradient_of_a_gather = question(
     "the gradient of copies is partial, that of sharded is sharded",
 )
 
+lines_that_send_back = question(
+    "pause-lines-that-send-back",
+    "Line (2) sends nothing forward, line (6) is an all-reduce. How many of the eight lines send "
+    "something on the way back?",
+    Asked("lines", 1, slips={
+          2: "a sum's summands all have the sum's gradient; does anybody need to send it?",
+          0: "what becomes of copies on the way back?",
+          8: "does a local product send?"}),
+    "line (2): the gradient of copies is partial, and adding it up is the all-reduce f",
+)
+
 where_gradients_begin = question(
     "pause-where-gradients-begin",
     "Along dp the loss is partial. With which gradient of its own summand does each rank begin?",
@@ -75,6 +99,16 @@ where_gradients_begin = question(
           0.5: "the loss is the sum of the summands, not their mean",
           2: "of a sum, what is the gradient of one summand?"}),
     "a sum grows by as much as one of its summands: the gradient of partial is copies, here of 1",
+)
+
+sizes_to_check = question(
+    "pause-sizes-to-check",
+    "A step was typed, and then run on 4 ranks. It is to run on 8, 64 and 512. For how many of "
+    "these sizes must it be typed anew?",
+    Asked("sizes", 0, slips={
+          3: "at which line do the rules look at the number of ranks?",
+          1: "at which line do the rules look at the number of ranks?"}),
+    "types name axes, not their sizes; whether parts are equal, or fit, is another question",
 )
 
 gradient_without_f = question(
@@ -96,6 +130,17 @@ residual_of_eight = question(
     "once for each rank",
 )
 
+eight_times_the_tokens = question(
+    "pause-eight-times-the-tokens",
+    "The same block with 65,536 tokens instead of 8,192. How much would each rank send forward in "
+    "the program above?",
+    Asked("sent", _STREAM, "bytes", {
+          _STREAM / 8: "the stream has a row for each token",
+          2 * _STREAM: "a stream is added up once on the way forward",
+          _STREAM * 8 / 7: "a ring sends a part of the stream, twice"}),
+    "eight times as much; and the search need not stay with this program",
+)
+
 which_travels = question(
     "pause-which-travels",
     "A block of width 4,096 and inner width 16,384. From how many tokens on do gathered weights "
@@ -115,10 +160,21 @@ same_rows_on_eight = question(
     "eight equal summands; seven eighths of the batch are not in it",
 )
 
+_LINE = Placed.on(Mesh.of(tp=4), (8, 8), tp=Shard(0))
+gather_and_chunk = question(
+    "pause-gather-and-chunk",
+    "On 4 ranks: how many times the bytes of turning does 'allgather + chunk' send?",
+    Asked("times", Change("tp", _LINE, _LINE.but(tp=Replicate())).sent_bytes(1)
+          / Change("tp", _LINE, _LINE.but(tp=Shard(1))).sent_bytes(1), slips={
+          8: "that was on eight ranks",
+          1: "who needs the whole tensor?"}),
+    "once more the number of ranks",
+)
+
 groups_of_a_mesh = question(
     "ask-groups-of-a-mesh",
     "256 ranks on a mesh of pp = 4, dp = 8, tp = 8. How many groups are there along dp?",
-    Asked("groups", len(_NODES.groups("dp")), slips={
+    Asked("groups", _NODES.size // 8, slips={
           8: "that is how many members each has",
           64: "the other axes are pp and tp, and pp has 4 places",
           128: "that is all groups of the mesh"}),

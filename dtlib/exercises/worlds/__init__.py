@@ -1,8 +1,9 @@
-"""Ranks in memory: one world, three sets of calls over it, and the same calls for real.
+"""Ranks in memory: one world, four sets of calls over it, and most of the same calls for real.
 
 `record` runs point-to-point messages, `record_team` collectives, `record_replicas` all-reduces that
-overlap with work. Each has the rules of the real thing; breaking one is an error that names rank
-and call. `GroupComm`, `RealTeam` and `ReplicaComm` offer the same calls on real ranks.
+overlap with work, `record_groups` the making of groups. Each has the rules of the real thing;
+breaking one is an error that names rank and call. `GroupComm`, `RealTeam` and `ReplicaComm` offer
+the same calls on real ranks.
 """
 
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dtlib.exercises.worlds.messages import Calls, Comm, record
     from dtlib.exercises.worlds.team import Collective, RecordedTeam, Team, record_team
     from dtlib.exercises.worlds.replicas import Event, ReplicaTrace, record_replicas
+    from dtlib.exercises.worlds.grouping import record_groups
     from dtlib.exercises.worlds.real import GroupComm, RealTeam, ReplicaComm
     from dtlib.exercises.worlds.stripes import Stripes
 

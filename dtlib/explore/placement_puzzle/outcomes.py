@@ -17,25 +17,25 @@ def _line(name: str, **dims: int) -> tuple[SentLine, ...]:
 
 # Name of a choice: its words, the placement that is given, the line that is sent.
 STREAMS = {
-    "replicated": ("replicated, as it is", Replicate(), ()),
-    "copied": ("replicated, copy_to_ranks", Replicate(), _line("copy_to_ranks")),
-    "tokens": ("pieces of tokens", Shard(0), ()),
-    "gathered": ("pieces of tokens, all_gather", Shard(0), _line("all_gather")),
-    "hidden": ("pieces of the width", Shard(1), ()),
+    "replicated": ("whole", Replicate(), ()),
+    "copied": ("copied", Replicate(), _line("copy_to_ranks")),
+    "tokens": ("tokens", Shard(0), ()),
+    "gathered": ("gathered", Shard(0), _line("all_gather")),
+    "hidden": ("width", Shard(1), ()),
 }
 WEIGHTS = {
     "whole": ("whole", Replicate(), ()),
-    "copied": ("whole, copy_to_ranks", Replicate(), _line("copy_to_ranks")),
+    "copied": ("copied", Replicate(), _line("copy_to_ranks")),
     "rows": ("rows", Shard(0), ()),
     "columns": ("columns", Shard(1), ()),
-    "gathered": ("rows, all_gather", Shard(0), _line("all_gather")),
+    "gathered": ("gathered", Shard(0), _line("all_gather")),
 }
 BETWEEN = {
     "nothing": ("nothing", None, ()),
-    "added": ("all_reduce", None, _line("all_reduce")),
-    "scattered": ("reduce_scatter to columns", None, _line("reduce_scatter", dim=1)),
-    "gathered": ("all_gather of columns", None, _line("all_gather", dim=1)),
-    "turned": ("turn rows to columns", None, _line("turn", dim=0, to=1)),
+    "added": ("added", None, _line("all_reduce")),
+    "scattered": ("scattered", None, _line("reduce_scatter", dim=1)),
+    "gathered": ("gathered", None, _line("all_gather", dim=1)),
+    "turned": ("turned", None, _line("turn", dim=0, to=1)),
 }
 CHOICES = {"x": STREAMS, "w1": WEIGHTS, "z": BETWEEN, "w2": WEIGHTS}
 
@@ -126,4 +126,6 @@ def _sent(program: BlockProgram) -> list[list]:
 
 
 def _words(placed: Placement) -> str:
-    return ("rows", "columns")[placed.dim] if isinstance(placed, Shard) else str(placed)
+    if isinstance(placed, Shard):
+        return ("rows", "columns")[placed.dim]
+    return "whole" if placed == Replicate() else str(placed)

@@ -1,8 +1,9 @@
 // A feed-forward block, divided by the reader: how each value lies, what is sent, or why it is refused.
 
 const HINT =
-  "One colour and letter is one rank; a dashed outline is a rank's summand. y goes back to the " +
-  "placement of x by one line, where there is one.";
+  "One colour and letter is one rank; a dashed outline is a rank's summand. Whole is replicated. " +
+  "Copied (from whole) and gathered (from pieces): copies for each rank's own use. z = x W₁ is sent " +
+  "before the gelu. y goes back to where x lay by one line, where there is one.";
 const NAMES = { x: "x", w1: "W₁", z: "z", w2: "W₂", y: "y" };
 const SHAPES = { x: [1, 1.5], w1: [2.2, 1], z: [2.2, 1.5], w2: [1, 2.2], y: [1, 1.5] };
 const DRAWN = { rows: "rows", columns: "columns", partial: "sums" };
@@ -32,7 +33,7 @@ function view(spec, state) {
     said: why
       ? `Refused. ${why}.`
       : `It types. Each rank sends ${bytes(sent)} in a forward and backward pass, keeps ${kept} of ` +
-        `the weights, and does ${formatQuantity(100 * work, "%", 3)} of the products.`,
+        `the weights, and does ${formatQuantity(work, "%", 3)} of the products.`,
   };
 }
 
@@ -42,15 +43,16 @@ function draw(spec, state, { one }, width) {
   const all = places.reduce((sum, place) => sum + SHAPES[place][0], 0);
   const unit = Math.min(84, (width - gap * (places.length + 1)) / all);
   const [top, center] = [26, 26 + 1.1 * unit];
+  const below = top + 2.2 * unit;
   let left = (width - unit * all - gap * (places.length - 1)) / 2;
   return {
-    height: top + 2.2 * unit + 44,
+    height: below + (width < 480 ? 44 : 26),
     label: places.map((place, i) => `${NAMES[place]}: ${one.lies[i]}`).join("; "),
     marks: places.map((place, i) => {
       const [wide, tall] = SHAPES[place].map((length) => length * unit);
       const box = { x: left, y: center - tall / 2, width: wide, height: tall };
       left += wide + gap;
-      return valueBox(NAMES[place], one.lies[i], spec.P, box, top + 2.2 * unit + (i % 2 ? 36 : 18));
+      return valueBox(NAMES[place], one.lies[i], spec.P, box, below + (width < 480 && i % 2 ? 36 : 18));
     }),
   };
 }

@@ -12,7 +12,7 @@ from dtlib.formulas.require import require
 from dtlib.mesh import Mesh
 
 RANKS = (2, 4, 8)
-_LABELS = {"x": "x, and so y", "w1": "W₁", "z": "z = x W₁, before the gelu", "w2": "W₂"}
+_LABELS = {"x": "x and y", "w1": "W₁", "z": "z", "w2": "W₂"}
 
 
 class PlacementPuzzle(Widget):
@@ -39,10 +39,10 @@ class PlacementPuzzle(Widget):
         ffn: int,
         element_bytes: int = 2,
         P: int = 4,
-        x: str = "copied",
-        w1: str = "columns",
+        x: str = "replicated",
+        w1: str = "whole",
         z: str = "nothing",
-        w2: str = "columns",
+        w2: str = "whole",
         task: Task | None = None,
     ):
         require(P in RANKS, "PlacementPuzzle", "P", P, f"one of {', '.join(map(str, RANKS))}")

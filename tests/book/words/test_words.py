@@ -36,6 +36,7 @@ def test_each_kind_of_word_is_found_in_prose(kind, word):
         '<data value="2 > 1">four times</data>',
         "<!-- four times -->",
         "[link](#half-of-it-a-third)",
+        ":::{pause} pause-divided-twice\n:::",
         "## Claims\n\nIt is four times as long.\n: `tests/x.py::test_y`",
         "The threefoldness of a semester, a thirdly, nearlying.",
     ],

@@ -14,7 +14,8 @@ NARROW = {"tokens": 4096, "hidden": 8192, "ffn": 1024}
 
 
 def puzzle(**options) -> PlacementPuzzle:
-    return PlacementPuzzle(**{"title": "What would you divide?"} | WIDE | options)
+    start = {"x": "copied", "w1": "columns", "w2": "columns"}
+    return PlacementPuzzle(**{"title": "What would you divide?"} | start | WIDE | options)
 
 
 def typed(shown) -> dict[tuple, dict]:
@@ -90,6 +91,12 @@ def test_sabotage_a_table_of_other_states_is_noticed():
     shown.spec = shown.spec | {"table": shown.spec["table"][1:] + shown.spec["table"][:1]}
     state = {"x": "copied", "w1": "columns", "z": "nothing", "w2": "rows"}
     assert still(shown, **state)["names"]["typed"] != shown.names(**state)["typed"]
+
+
+def test_at_the_start_it_types_sends_nothing_and_every_rank_does_all():
+    said = still(PlacementPuzzle(title="What would you divide?", **WIDE))["said"]
+    assert said.startswith("It types. Each rank sends 0 B")
+    assert said.endswith("keeps 1.07 GB of 1.07 GB of the weights, and does 100 % of the products.")
 
 
 def test_the_choices_are_placements_of_the_calculus():

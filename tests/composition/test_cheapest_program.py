@@ -7,11 +7,11 @@ from itertools import product
 import pytest
 import torch
 from test_types import differs, on_ranks, whole_values
-from typed_programs import square
 
 from dtlib.composition import Alone, PlacementError, Types, cheapest_program
 from dtlib.composition.block import FIRST, SECOND, BlockProgram, SentLine
 from dtlib.composition.prices import Price, Prices
+from dtlib.composition.programs import Step, square
 from dtlib.composition.types import SENT
 from dtlib.machines.machine import Link
 from dtlib.mesh import Copies, Mesh, Partial, Replicate, Shard
@@ -226,11 +226,13 @@ SHAPES = {"x": (8, 4), "w1": (4, 8), "w2": (8, 4)}
 
 
 def test_they_are_right_on_ranks_to_the_bit_in_every_gradient():
-    steps = [(partial(one.step, curve=square), one.given, {}, SHAPES) for one in found_programs()]
+    steps = [
+        Step(partial(one.step, curve=square), one.given, {}, SHAPES) for one in found_programs()
+    ]
     with launch(4, timeout=120) as ranks:
         results = ranks.run(on_ranks, steps)
     for number, step in enumerate(steps):
-        assert differs(step, [of_rank[number] for of_rank in results]) == [], step[1]
+        assert differs(step, [of_rank[number] for of_rank in results]) == [], step.weights
 
 
 def test_the_block_of_one_process_is_the_block():
