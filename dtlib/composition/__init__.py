@@ -3,7 +3,7 @@
 `placement`, the arithmetic; `redistributing`, which does it on real ranks; `types`, in which a
 training step is a program whose ranks mean what one process means; `interpreters`, which run it;
 `programs`, the steps of the book and eleven silent bugs; `prices`, what a program sends; `block`, a
-feed-forward block as one; `search`, the cheapest of these.
+feed-forward block as one; `search`, the cheapest of these; `failures`, what they cost a long run.
 """
 
 from typing import TYPE_CHECKING
@@ -19,5 +19,18 @@ if TYPE_CHECKING:
     from dtlib.composition.prices import Price, Prices
     from dtlib.composition.block import BlockProgram, SentLine
     from dtlib.composition.search import cheapest_program
+    from dtlib.composition.failures.rates import failure_shares, fleet_mtbf
+    from dtlib.composition.failures.intervals import (
+        daly_interval,
+        exact_interval,
+        lagging_overhead,
+        lambert_w,
+        level_interval,
+        restarting_multiplier,
+        two_level_overhead,
+    )
+    from dtlib.composition.failures.fleet import Fleet, Lifetime, Recovery
+    from dtlib.composition.failures.account import TICKS, Account, Phase
+    from dtlib.composition.failures.simulation import simulate_fleet
 
 __getattr__, __dir__, __all__ = face(__name__)
