@@ -1,8 +1,10 @@
-"""Chapter 23: one row of ranks, and the groups along each axis of a mesh."""
+"""Chapters 23 to 26: the groups of a mesh; a run that fails and goes on from what it saved."""
 
 from itertools import pairwise
 
 from book.motifs.marks import HEIGHT, WIDTH, Motif, scale
+from dtlib.composition.failures.fleet import Fleet, Lifetime, Recovery
+from dtlib.composition.failures.simulation import simulate_fleet
 from dtlib.mesh import Mesh
 
 
@@ -23,4 +25,20 @@ def groups() -> Motif:
     return motif
 
 
-CHAPTERS = {"23": groups}
+def progress() -> Motif:
+    """The work of one run over time: it climbs, falls back at each failure, and climbs again."""
+    motif, hour = Motif(), 3600
+    fleet = Fleet(nodes=1000, gpus_per_node=8, life=Lifetime(mean=8000 * hour), spares=99)
+    recovery = Recovery(interval=hour / 3, write_time=30, restart_time=hour / 6)
+    account = simulate_fleet(fleet, recovery, duration=12 * hour, seed=3)
+    x, done = scale(0, account.total, 8, WIDTH - 8), 0
+    y = scale(0, 1.08 * account.work, HEIGHT - 8, 8)
+    for what, start, stop in account.phases:
+        climbs = stop - start if what in ("kept", "lost") else 0
+        colour = {"kept": "forward", "lost": "backward"}.get(what, "ink")
+        motif.line([(x(start), y(done)), (x(stop), y(done + climbs))], colour, 3)
+        done += climbs if what == "kept" else 0
+    return motif
+
+
+CHAPTERS = {"23": groups, "26": progress}

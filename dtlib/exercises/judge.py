@@ -132,9 +132,17 @@ def function(answer: Any, signature: str) -> Callable:
 
 
 def call(answer: Callable, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
+    """What the reader's function returns: something, or it is a `NotYet`, as what it raises."""
+    result = perform(answer, *args, passing=passing)
+    if result is None or result is Ellipsis:
+        raise NotYet("the function returns nothing yet")
+    return result
+
+
+def perform(answer: Callable, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
     """Run the reader's function; what it raises, but for ``passing``, becomes a `NotYet`."""
     try:
-        result = answer(*args)
+        return answer(*args)
     except NotImplementedError:
         raise NotYet("there is nothing here yet: the function raises NotImplementedError") from None
     except (NotYet, *passing):
@@ -142,9 +150,6 @@ def call(answer: Callable, *args: Any, passing: tuple[type[Exception], ...] = ()
     except Exception as error:
         inputs = ", ".join(map(_brief, args))
         raise NotYet(f"({inputs}) raises {type(error).__name__}: {error}") from None
-    if result is None or result is Ellipsis:
-        raise NotYet("the function returns nothing yet")
-    return result
 
 
 def _brief(value: Any) -> str:

@@ -1,0 +1,107 @@
+"""Quick questions of chapter 26, Failures and checkpoints."""
+
+import math
+
+from dtlib.composition import failure_shares, restarting_multiplier
+from dtlib.exercises.declarations.numbers import Asked, Chosen
+from dtlib.exercises.questions.question import question
+from dtlib.foundations import retried_time, young_interval
+
+# fmt: off
+_SWITCHES = failure_shares({"GPU": (1000, 40e3), "switch": (100, 20e3)})["switch"]
+_AS_LONG = retried_time(piece=1, restart_time=0, mtbf=1)
+_NOTHING_ELSE = 1 / restarting_multiplier(1e-6, write_time=0, restart_time=10, mtbf=20)
+_STATE = 8e12
+
+who_is_to_blame = question(
+    "pause-who-is-to-blame",
+    "A job needs 1,000 GPUs with a mean life of 40,000 hours each, and 100 switches with a mean "
+    "life of 20,000 hours. Which share of the failures is due to the switches?",
+    Asked("share", _SWITCHES, slips={
+          1 / 11: "that is their share of the parts; each of them fails twice as often",
+          2 / 3: "per part a switch fails twice as often; and how many are there?",
+          0.2: "that is switches over GPUs; over all, please"}),
+    "0.005 failures an hour of 0.03 in all",
+)
+
+restarts_that_fail = question(
+    "pause-restarts-that-fail",
+    "A restart takes as long as the mean time between failures, and one that is interrupted begins "
+    "anew. How many mean times is it until the job works again?",
+    Asked("mean times", _AS_LONG, slips={
+          1: "a restart succeeds at once with probability 1/e only",
+          math.e: "of e attempts on average the last one succeeds; what do the others last?",
+          2: "exactly, by step 1: exp(R / mu) - 1"}),
+    "e - 1: restarts are work in one piece",
+)
+
+writes_for_nothing = question(
+    "pause-writes-for-nothing",
+    "Writes cost nothing, so a job saves all the time and loses no work. Failures come every 20 "
+    "minutes on average, and a restart takes 10. Which share of the time is work?",
+    Asked("share", _NOTHING_ELSE, slips={
+          0.5: "it works for 20 minutes and restarts for 10, and restarts fail, too",
+          2 / 3: "that is 20 of 30 minutes; but restarts fail, too",
+          1 - _NOTHING_ELSE: "that is what is lost"}),
+    "exp(-R / mu), whatever is done about writes",
+)
+
+several_writes_at_once = question(
+    "pause-several-writes-at-once",
+    "Let three checkpoints be on their way at all times, each of which takes three intervals. "
+    "Again no failure may lose more than five minutes. What must the storage take in?",
+    Asked("bandwidth", 4 * _STATE / 300, "bytes/s", {
+          2 * _STATE / 300: "an interval and the three of its way fit into five minutes",
+          _STATE / 100: "the worst failure loses one interval more than those on the way",
+          6 * _STATE / 300: "how long is an interval if four fit into five minutes?"}),
+    "an interval is 75 s now: to write in parallel is worse",
+)
+
+how_many_spares = question(
+    "pause-how-many-spares",
+    "How many nodes are in repair at a time, on average?",
+    Asked("nodes", 48 * 2, slips={
+          48: "each stays for two days", 24: "each stays for two days",
+          12500: "that is the nodes of the job"}),
+    "what comes in a day, times how many days it stays",
+)
+
+ten_and_ten = question(
+    "pause-ten-and-ten",
+    "A run of 20 steps is resumed after 10, without the cursor of its data. Of its 20 batches, how many different ones has it seen?",
+    Asked("batches", 10, slips={
+          20: "where does the resumed run begin to read?",
+          0: "it does read, but which batches?"}),
+    "the first ten, twice: and the loss on them looks well",
+)
+
+ask_half_the_life = question(
+    "ask-half-the-life",
+    "The job of a cluster saves at Young's interval, every 10 minutes. The cluster grows to four "
+    "times as many GPUs of the same kind; a write takes as long as before. How many minutes now?",
+    Asked("minutes", 10 * young_interval(30, 0.25) / young_interval(30, 1), slips={
+          2.5: "the mean time is a quarter; what does the root make of that?",
+          20: "failures come more often now",
+          10: "the interval depends on the mean time between failures"}),
+    "the root of a quarter",
+)
+
+ask_what_a_manifest_is_for = question(
+    "ask-what-a-manifest-is-for",
+    "A writer dies between two of the eight files of a checkpoint. What tells a loader so?",
+    Chosen("sign", "no manifest", {
+           "a checksum": "every file that is there is whole",
+           "the time of the files": "clocks of eight machines say nothing about completeness",
+           "a missing file": "how would it know that there should be eight?"}),
+    "the manifest is written when all else is safe: without it there is no checkpoint",
+)
+
+ask_which_is_dearer = question(
+    "ask-which-is-dearer",
+    "Failures come every 30 minutes. You can make the restart 5 minutes shorter, or each write 5 "
+    "seconds shorter than its 30. Which saves more of the time?",
+    Chosen("buy", "restart", {
+           "write": "5 minutes of every 30 or so, against the root of a sixth",
+           "the same": "compare what each is per failure"}),
+    "a restart is paid in full for each failure",
+)
