@@ -24,6 +24,7 @@ from dtlib.parallelism.pipeline.execute import run
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 from dtlib.parallelism.sequence import layouts
 from dtlib.parallelism.sequence.model import ATTENTIONS
+from dtlib.parallelism.tensor.model import key_copies
 from dtlib.parallelism.tensor.vocab_loss import IGNORED, vocab_parallel_cross_entropy
 
 OWNER = "parallelize"
@@ -84,9 +85,9 @@ class HybridRun:
         and micro-batches. The gradient of each parameter is that of this mean.
         Raises ValueError for sequences and tokens that the layout does not divide.
         """
+        schedule = self.schedule(self.layout.pp, self.layout.micro_batches(len(tokens_bs)))
         inputs, positions = self._own(tokens_bs)
         targets, _ = self._own(targets_bs)
-        schedule = self.schedule(self.layout.pp, self.layout.micro_batches(len(tokens_bs)))
         loss = partial(self._loss, count=int((targets_bs != IGNORED).sum()))
         precise = self.dtype is None
         with nullcontext() if precise else torch.autocast(tokens_bs.device.type, self.dtype):
@@ -131,6 +132,10 @@ class HybridRun:
             return self.pieces.whole({p: p for p in self.pieces.of})
         return self.pieces.whole(self._of_stages(FullySharded.state_dict))
 
+    def close(self) -> None:
+        """Give the process groups back; the run is over."""
+        self.places.close()
+
     def _sharded(self, stage: nn.Module) -> FullySharded:
         units = list(stage.blocks.values())
         return FullySharded(stage, self.places.tokens, units=units, average=False)
@@ -161,7 +166,6 @@ class HybridRun:
     def _own(self, rows_bs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """This rank's sequences, and of these its tokens, with their positions."""
         layout, at = self.layout, self.places.at
-        require_divisor(OWNER, "dp", layout.dp, "the sequences", len(rows_bs))
         seq = rows_bs.shape[1]
         positions = torch.arange(seq)
         if layout.cp > 1:
@@ -204,7 +208,8 @@ def parallelize(
     if schedule is None:
         several = partial(interleaved, v=layout.interleave)
         schedule = several if layout.interleave > 1 else one_f_one_b
-    return HybridRun(model, Places(mesh, layout), schedule, (tokens, attention), dtype)
+    places = Places(mesh, layout, key_copies(model.spec.kv_heads, layout.tp))
+    return HybridRun(model, places, schedule, (tokens, attention), dtype)
 
 
 def check(model, mesh: Mesh, layout: Layout, attention: str) -> None:
