@@ -23,6 +23,7 @@ from dtlib.mesh import Mesh
 from dtlib.parallelism.pipeline.execute import run
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 from dtlib.parallelism.sequence import layouts
+from dtlib.parallelism.tensor.model import key_copies
 from dtlib.parallelism.tensor.vocab_loss import IGNORED, vocab_parallel_cross_entropy
 
 
@@ -85,9 +86,9 @@ class HybridRun:
         Raises ValueError for sequences and tokens that the layout does not divide, and where no
         target counts.
         """
+        schedule = self.schedule(self.layout.micro_batches(len(tokens_bs)))
         inputs, positions = self._own(tokens_bs)
         targets, _ = self._own(targets_bs)
-        schedule = self.schedule(self.layout.micro_batches(len(tokens_bs)))
         count = int((targets_bs != IGNORED).sum())
         require(count > 0, OWNER, "the number of targets that count", count, "at least 1")
         loss, plain = partial(self._loss, count=count / scale), self.layout.zero == 0
@@ -131,6 +132,10 @@ class HybridRun:
             return self.pieces.whole({p: p for p in self.pieces.of})
         return self.pieces.whole(self._of_stages(FullySharded.state_dict))
 
+    def close(self) -> None:
+        """Give the process groups back; the run is over."""
+        self.places.close()
+
     def _precision(self, x: torch.Tensor):
         device = x.device.type
         return nullcontext() if self.dtype is None else torch.autocast(device, self.dtype)
@@ -165,7 +170,6 @@ class HybridRun:
     def _own(self, rows_bs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """This rank's sequences, and of these its tokens, with their positions."""
         layout, at = self.layout, self.places.at
-        require_divisor(OWNER, "dp", layout.dp, "the sequences", len(rows_bs))
         seq = rows_bs.shape[1]
         positions = torch.arange(seq)
         if layout.cp > 1:
@@ -207,4 +211,5 @@ def parallelize(
     check(model, mesh, layout, attention)
     build = by_micro_batches(schedule, layout)
     stage_layers(layout, build(2 * layout.pp), len(model.blocks))
-    return HybridRun(model, Places(mesh, layout), build, (tokens, attention), dtype)
+    places = Places(mesh, layout, key_copies(model.spec.kv_heads, layout.tp))
+    return HybridRun(model, places, build, (tokens, attention), dtype)
