@@ -4,7 +4,8 @@
 training step is a program whose ranks mean what one process means; `interpreters`, which run it;
 `programs`, the steps of the book and eleven silent bugs; `prices`, what a program sends; `block`, a
 feed-forward block as one; `search`, the cheapest of these; `reduction`, over which axes a gradient
-is added; `hybrid`, all strategies in one run; `failures`, what they cost a long run.
+is added; `hybrid`, all strategies in one run; `checkpoint`, which saves such a run for any other layout;
+`failures`, what they cost a long run.
 """
 
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from dtlib.composition.search import cheapest_program
     from dtlib.composition.reduction import reduction_axes
     from dtlib.composition.hybrid.parallel import HybridRun, parallelize
+    from dtlib.composition.checkpoint.manifest import newest_checkpoint
+    from dtlib.composition.checkpoint.saving import Loaded, load_checkpoint, save_checkpoint
+    from dtlib.composition.checkpoint.shards import CheckpointError
     from dtlib.composition.failures.rates import failure_shares, fleet_mtbf
     from dtlib.composition.failures.intervals import (
         daly_interval,
