@@ -3,7 +3,9 @@
 `placement`, the arithmetic; `redistributing`, which does it on real ranks; `types`, in which a
 training step is a program whose ranks mean what one process means; `interpreters`, which run it;
 `programs`, the steps of the book and eleven silent bugs; `prices`, what a program sends; `block`, a
-feed-forward block as one; `search`, the cheapest of these; `failures`, what they cost a long run.
+feed-forward block as one; `search`, the cheapest of these; `reduction`, over which axes a gradient
+is added; `hybrid`, all strategies in one run; `checkpoint`, which saves such a run for any other layout;
+`failures`, what they cost a long run.
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from dtlib.composition.prices import Price, Prices
     from dtlib.composition.block import BlockProgram, SentLine
     from dtlib.composition.search import cheapest_program
+    from dtlib.composition.reduction import reduction_axes
+    from dtlib.composition.hybrid.parallel import HybridRun, parallelize
+    from dtlib.composition.checkpoint.manifest import newest_checkpoint
+    from dtlib.composition.checkpoint.saving import Loaded, load_checkpoint, save_checkpoint
+    from dtlib.composition.checkpoint.shards import CheckpointError
     from dtlib.composition.failures.rates import failure_shares, fleet_mtbf
     from dtlib.composition.failures.intervals import (
         daly_interval,
