@@ -3,6 +3,7 @@
 import math
 
 from dtlib.composition import failure_shares, restarting_multiplier
+from dtlib.composition.checkpoint.boxes import boxes_of_run, common
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.questions.question import question
 from dtlib.foundations import retried_time, young_interval
@@ -73,6 +74,38 @@ ten_and_ten = question(
           20: "where does the resumed run begin to read?",
           0: "it does read, but which batches?"}),
     "the first ten, twice: and the loss on them looks well",
+)
+
+boxes_of_a_line = question(
+    "pause-boxes-of-a-run",
+    "A matrix has 100 rows of 10 numbers, flattened row by row. How many boxes are the numbers 37 "
+    "to 999?",
+    Asked("boxes", len(list(boxes_of_run((100, 10), 37, 1000))), slips={
+          3: "does the run end within a row?",
+          1: "it begins within a row", 97: "whole rows are one box"}),
+    "the rest of a row, and whole rows: the run ends with one",
+)
+
+who_reads_what = question(
+    "pause-who-reads-what",
+    "A dimension of 24 lies on 4 ranks and is read by 3. How many old parts does each new one read?",
+    Asked("parts", sum(common(((8, 16),), ((6 * old, 6 * old + 6),)) is not None
+                       for old in range(4)), slips={
+          1: "a part of 8 from parts of 6", 4: "which old parts have none of 8 to 15?",
+          1.5: "those are the parts' lengths; how many files must it open?"}),
+    "0 to 7 is in two parts, and so are 8 to 15 and 16 to 23",
+)
+
+which_byte = question(
+    "pause-which-byte",
+    "A weight lies in float32. Each of its 32 bits is as likely to flip as any other. With which "
+    "probability would a check for infinite or undefined numbers notice nothing of it, if the "
+    "weight is 1.0?",
+    Asked("probability", 31 / 32, slips={
+          1 / 32: "that is with which probability it would notice",
+          24 / 32: "one flipped bit of the exponent of 1.0 seldom makes it all ones",
+          0: "only one of 32 bits makes 1.0 infinite"}),
+    "only the highest bit of the exponent makes 1.0 infinite; a checksum sees all 32",
 )
 
 ask_half_the_life = question(
