@@ -3,7 +3,8 @@
 `placement`, the arithmetic; `redistributing`, which does it on real ranks; `types`, in which a
 training step is a program whose ranks mean what one process means; `interpreters`, which run it;
 `programs`, the steps of the book and eleven silent bugs; `prices`, what a program sends; `block`, a
-feed-forward block as one; `search`, the cheapest of these; `failures`, what they cost a long run.
+feed-forward block as one; `search`, the cheapest of these; `uses`, what
+a step does with each weight; `failures`, what they cost a long run.
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dtlib.composition.prices import Price, Prices
     from dtlib.composition.block import BlockProgram, SentLine
     from dtlib.composition.search import cheapest_program
+    from dtlib.composition.uses import USES, Use
     from dtlib.composition.failures.rates import failure_shares, fleet_mtbf
     from dtlib.composition.failures.intervals import (
         daly_interval,
