@@ -4,7 +4,8 @@
 training step is a program whose ranks mean what one process means; `interpreters`, which run it;
 `programs`, the steps of the book and eleven silent bugs; `prices`, what a program sends; `block`, a
 feed-forward block as one; `search`, the cheapest of these; `uses`, what
-a step does with each weight; `failures`, what they cost a long run.
+a step does with each weight; `mixture`, a layer with experts on three axes; `failures`, what they
+cost a long run.
 """
 
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dtlib.composition.block import BlockProgram, SentLine
     from dtlib.composition.search import cheapest_program
     from dtlib.composition.uses import USES, Use
+    from dtlib.composition.mixture import MIXTURE_USES, mixture_step
     from dtlib.composition.failures.rates import failure_shares, fleet_mtbf
     from dtlib.composition.failures.intervals import (
         daly_interval,

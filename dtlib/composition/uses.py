@@ -23,8 +23,8 @@ class Use:
     >>> query = Use("bsh,hnd->bsnd", {"dp": "b", "cp": "s", "tp": "n"})
     >>> query.placements
     {'dp': Replicate(), 'cp': Replicate(), 'tp': Shard(dim=1)}
-    >>> query.divided
-    ('dp', 'cp', 'tp')
+    >>> query.divided, query.summed
+    (('dp', 'cp', 'tp'), ('dp', 'cp'))
     """
 
     spec: str
@@ -56,6 +56,11 @@ class Use:
     def divided(self) -> tuple[str, ...]:
         """The axes whose ranks do different parts of the einsum."""
         return tuple(axis for axis, letter in self.cuts.items() if letter)
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The axes over which the gradient is added: those that cut a letter it has not."""
+        return tuple(axis for axis in self.divided if self.cuts[axis] not in self.weight)
 
 
 _TOKENS = {"dp": "b", "cp": "s"}
