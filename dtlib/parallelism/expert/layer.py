@@ -142,10 +142,12 @@ class MoELayer(KeepsGroups):
         _, P = ranks_of(self.group)
         return {f"experts.{name}": P for name, _ in self.experts.named_parameters()}
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, scores: torch.Tensor | None = None) -> torch.Tensor:
+        """`scores` of the router for each token and expert, where a caller has them already."""
         x_th = x.flatten(0, -2)
+        scores_te = self.router(x_th) if scores is None else scores.flatten(0, -2)
         bias_e = self.balancer.bias_e if self.balancer else None
-        self.routing = self.choose(self.router(x_th), bias_e=bias_e)
+        self.routing = self.choose(scores_te, bias_e=bias_e)
         self.routes = self._routes(self.routing.expert_tk)
         arrived = dispatch(x_th, self.routes, self.group)
         parts = arrived.split(self.routes.loads)

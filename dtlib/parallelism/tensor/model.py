@@ -5,7 +5,7 @@ of a feed-forward block one with less width: the classes are those of `dtlib.mod
 matrices are replaced. Parameters keep their names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 
 import torch
@@ -48,25 +48,32 @@ class TensorParallelBlock(KeepsGroups):
     and `leave` scatters. The gradients of norms and of the biases that follow `leave` are then
     shares, which are added over the ranks.
     Arguments: `block`, the undivided `Block`; `group`; `sequence_parallel`; `copies_group`, the
-    ranks that share this one's key and value heads, where a caller has it already.
+    ranks that share this one's key and value heads, where a caller has it already; `share`, what
+    makes this rank's share of the feed-forward block, by default `share_of_feed_forward`.
     Raises ValueError for heads, key heads or widths that the ranks cannot share equally; TypeError
     for a block that lacks a part, as one with experts does (chapter 18 divides those).
     Source: Shoeybi et al. 2019; Korthikanti et al. 2023.
     """
 
-    def __init__(self, block: nn.Module, group, sequence_parallel: bool = False, copies_group=None):
+    def __init__(self, block: nn.Module, group, sequence_parallel: bool = False, copies_group=None,
+                 share: Callable | None = None):  # fmt: skip
         super().__init__()
+        share = share or share_of_feed_forward
         require_parts("TensorParallelBlock", DecoderBlock, block, "block")
         self.group, self.sequence_parallel = group, sequence_parallel
         self.attention_norm = on_stream(block.attention_norm, group, sequence_parallel)
         self.attention = share_of_attention(block.attention, group, sequence_parallel, copies_group)
         self.feed_forward_norm = on_stream(block.feed_forward_norm, group, sequence_parallel)
-        self.feed_forward = share_of_feed_forward(block.feed_forward, group, sequence_parallel)
+        self.feed_forward = share(block.feed_forward, group, sequence_parallel)
 
     def forward(self, x_bsh: torch.Tensor, positions: torch.Tensor | None = None):
         """`positions` are those of all tokens, also where x has only some of them."""
         x_bsh = x_bsh + self.attention(self.enter(self.attention_norm(x_bsh)), positions)
-        return x_bsh + self.feed_forward(self.enter(self.feed_forward_norm(x_bsh)))
+        return x_bsh + self.feed(self.feed_forward_norm(x_bsh))
+
+    def feed(self, x_bsh: torch.Tensor) -> torch.Tensor:
+        """The second half of the block, without its norm: from the stream to the stream."""
+        return self.feed_forward(self.enter(x_bsh))
 
     def enter(self, x_bsh: torch.Tensor) -> torch.Tensor:
         """From the stream to all tokens, for work that the ranks divide: once for each half."""

@@ -1,0 +1,73 @@
+"""An optimizer that is sharded among the replicas of each weight, as a stage of ZeRO says."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from dtlib.composition.hybrid.pieces import Pieces
+from dtlib.composition.hybrid.sums import by_group
+from dtlib.memory.zero.optimizer import ShardedOptimizer
+
+
+class ShardedParts:
+    """ZeRO stages 1 and 2 where weights have different replicas: one `ShardedOptimizer` for each.
+
+    Arguments: `replicas`, the group of each trained parameter; `pieces`; `tied`, parameters whose
+    gradient the pipeline adds when all backward passes are over, so that they wait for it, as in
+    stage 1; `optimizer_class` with its `defaults`; `zero`, 1 or 2.
+    Its flat tensors hold weights of which equally many ranks have the same piece, so that a norm
+    over all ranks counts every number once.
+    """
+
+    def __init__(
+        self, replicas: Mapping, pieces: Pieces, tied: set, optimizer_class, zero, **defaults
+    ):
+        self.pieces, self.optimizers = pieces, []
+        for group, parameters in by_group(replicas):
+            for late in (False, True):
+                chosen = [p for p in parameters if (p in tied) == late]
+                counts = sorted({pieces.copies(p) for p in chosen})
+                groups = [{"params": [p for p in chosen if pieces.copies(p) == n]} for n in counts]
+                if groups:
+                    self.optimizers.append(
+                        ShardedOptimizer(groups, optimizer_class, group, average=False,
+                                         zero=1 if late else zero, **defaults)
+                    )  # fmt: skip
+
+    @property
+    def param_groups(self) -> list[dict]:
+        """Those of all optimizers, for a schedule of the learning rate."""
+        return [group for one in self.optimizers for group in one.param_groups]
+
+    @property
+    def flats(self) -> list:
+        """The flat tensors of all optimizers."""
+        return [flat for one in self.optimizers for flat in one.flats]
+
+    def copies(self) -> dict[nn.Parameter, float]:
+        """On how many ranks the numbers of each flat part lie."""
+        return {flat.own: self.pieces.copies(flat.parameters[0]) / flat.P for flat in self.flats}
+
+    def step(self) -> None:
+        """Reduce what is left, update the own parts, gather the weights."""
+        for one in self.optimizers:
+            one.step()
+
+    def reduce_gradients(self) -> None:
+        """From whole gradients of this rank to its part of their sum."""
+        for one in self.optimizers:
+            one.reduce_gradients()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients."""
+        for one in self.optimizers:
+            one.zero_grad(set_to_none)
+
+    def gradients(self) -> dict[nn.Parameter, torch.Tensor]:
+        """The summed gradient of each parameter of this rank, made whole among its replicas."""
+        self.reduce_gradients()
+        found = {}
+        for flat in self.flats:
+            found.update(zip(flat.parameters, flat.gathered(flat.own.grad), strict=True))
+        return found

@@ -1,0 +1,241 @@
+"""A model, a mesh and a layout: a training run of which every rank has its part."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from dtlib.composition.hybrid.optimizer import ShardedParts
+from dtlib.composition.hybrid.pieces import Pieces
+from dtlib.composition.hybrid.places import Places, check_sizes
+from dtlib.composition.hybrid.stage import hybrid_stages
+from dtlib.composition.hybrid.sums import add_gradients, replicas_of
+from dtlib.formulas.require import require, require_divisor
+from dtlib.layout import Layout
+from dtlib.memory.zero.clipping import clip_gradients
+from dtlib.memory.zero.full import FullySharded
+from dtlib.mesh import Mesh
+from dtlib.models.protocols import DecoderModel, require_parts
+from dtlib.parallelism.pipeline.builders import interleaved, one_f_one_b
+from dtlib.parallelism.pipeline.execute import run
+from dtlib.parallelism.pipeline.schedule import PipelineSchedule
+from dtlib.parallelism.sequence import layouts
+from dtlib.parallelism.sequence.model import ATTENTIONS
+from dtlib.parallelism.tensor.vocab_loss import IGNORED, vocab_parallel_cross_entropy
+
+OWNER = "parallelize"
+
+
+class HybridRun:
+    """What `parallelize` makes: this rank's part of a model, and how it takes a step.
+
+    Attributes: `places`, where the rank stands, with its groups; `stages`, its modules by number;
+    `pieces`, which part of which weight each of its parameters is; `replicas`, the group over which
+    each gradient is added.
+    """
+
+    def __init__(self, model, places: Places, schedule: Callable, exchange: tuple, dtype):
+        layout = self.layout = places.layout
+        self.places, self.schedule, self.dtype = places, schedule, dtype
+        self.tokens_of = exchange[0]
+        probe = schedule(layout.pp, 2 * layout.pp)
+        layers = stage_layers(layout, len(model.blocks), probe.stages)
+        own = probe.stages_of(places.at["pp"])
+        self.stages = hybrid_stages(model, layers, own, places, exchange)
+        self.pieces = Pieces(model, self.stages, places.tp, places.everyone)
+        self.replicas = replicas_of(self.stages, places)
+        self._tied = {
+            p for stage in self.stages.values() for p in map(stage.get_parameter, stage.tied)
+        }
+        if layout.zero == 3:
+            self.stages = {s: self._sharded(stage) for s, stage in self.stages.items()}
+        self.sharded: ShardedParts | None = None
+
+    def optimizer(self, optimizer_class: type, **defaults):
+        """An optimizer of this rank's part: plain, or sharded as the layout's stage of ZeRO says.
+
+        Arguments: an elementwise class, such as `torch.optim.AdamW`, and its options.
+        """
+        if self.layout.zero in (1, 2):
+            self.sharded = ShardedParts(
+                self.replicas,
+                self.pieces,
+                self._tied,
+                optimizer_class,
+                self.layout.zero,
+                **defaults,
+            )
+            return self.sharded
+        return optimizer_class(list(self.parameters()), **defaults)
+
+    def parameters(self):
+        """What this rank trains: its pieces of weights; with ZeRO 3 its parts of these."""
+        if self.layout.zero < 3:
+            return list(self.replicas)
+        return list(dict.fromkeys(p for stage in self.stages.values() for p in stage.parameters()))
+
+    def forward_backward(self, tokens_bs: torch.Tensor, targets_bs: torch.Tensor) -> torch.Tensor:
+        """The mean loss of a global batch, and its gradient, added up; every rank passes all of it.
+
+        Equation: 1/n sum of the losses of the n targets that count (not -100), a sum over dp, cp
+        and micro-batches. The gradient of each parameter is that of this mean.
+        Raises ValueError for sequences and tokens that the layout does not divide.
+        """
+        inputs, positions = self._own(tokens_bs)
+        targets, _ = self._own(targets_bs)
+        schedule = self.schedule(self.layout.pp, self.layout.micro_batches(len(tokens_bs)))
+        loss = partial(self._loss, count=int((targets_bs != IGNORED).sum()))
+        precise = self.dtype is None
+        with nullcontext() if precise else torch.autocast(tokens_bs.device.type, self.dtype):
+            done = run(
+                schedule, self.stages, inputs, targets, loss, self.places.pp,
+                weights=[1.0] * schedule.m, keywords={"positions": [positions] * schedule.m},
+            )  # fmt: skip
+        if self.layout.zero == 0:
+            add_gradients(self.replicas)
+        total = torch.tensor(done.loss, dtype=torch.float64, device=tokens_bs.device)
+        dist.all_reduce(total, group=self.places.tokens)
+        return total
+
+    def clip(self, max_norm: float, **options) -> torch.Tensor:
+        """Bound the norm of the whole gradient, every number of which counts once.
+
+        Returns the norm before, the same on every rank. Options: those of `clip_gradients`.
+        """
+        if self.sharded:
+            self.sharded.reduce_gradients()
+        parts = self._parts()
+        return clip_gradients(parts, max_norm, self.places.everyone, copies=parts, **options)
+
+    def gradients(self) -> dict[str, torch.Tensor]:
+        """The whole gradient by the model's own names, on every rank; every rank calls it.
+
+        With ZeRO 1 or 2 the optimizer has it: raises RuntimeError before there is one.
+        """
+        if self.layout.zero in (1, 2):
+            if self.sharded is None:
+                raise RuntimeError(
+                    "HybridRun: with ZeRO the optimizer adds up gradients: make it first"
+                )
+            return self.pieces.whole(self.sharded.gradients())
+        if self.layout.zero == 0:
+            return self.pieces.whole({p: p.grad for p in self.replicas})
+        return self.pieces.whole(self._of_stages(FullySharded.gradients))
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The whole weights by the model's own names, on every rank; every rank calls it."""
+        if self.layout.zero < 3:
+            return self.pieces.whole({p: p for p in self.pieces.of})
+        return self.pieces.whole(self._of_stages(FullySharded.state_dict))
+
+    def _sharded(self, stage: nn.Module) -> FullySharded:
+        units = list(stage.blocks.values())
+        return FullySharded(stage, self.places.tokens, units=units, average=False)
+
+    def _of_stages(self, told: Callable) -> dict[nn.Parameter, torch.Tensor]:
+        found = {}
+        for stage in self.stages.values():
+            values = told(stage)
+            inside = stage.module.named_parameters()
+            found.update((p, values[name]) for name, p in inside if name in values)
+        return found
+
+    def _parts(self) -> dict[nn.Parameter, float]:
+        """What a norm is made of: each part that this rank has, and on how many ranks it lies."""
+        if self.sharded:
+            return self.sharded.copies()
+        if self.layout.zero < 3:
+            return {p: self.pieces.copies(p) for p in self.replicas}
+        replicas = dist.get_world_size(self.places.tokens)
+        return {
+            piece: self.pieces.copies(inside) / replicas
+            for stage in self.stages.values()
+            for (_, piece), (_, inside) in zip(
+                stage.named_parameters(), stage.module.named_parameters(), strict=True
+            )
+        }
+
+    def _own(self, rows_bs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """This rank's sequences, and of these its tokens, with their positions."""
+        layout, at = self.layout, self.places.at
+        require_divisor(OWNER, "dp", layout.dp, "the sequences", len(rows_bs))
+        seq = rows_bs.shape[1]
+        positions = torch.arange(seq)
+        if layout.cp > 1:
+            positions = torch.as_tensor(self.tokens_of(seq, layout.cp)[at["cp"]])
+        if layout.sequence_parallel:
+            require_divisor(OWNER, "tp", layout.tp, "the tokens of a rank of cp", len(positions))
+        positions = positions.to(rows_bs.device)
+        return rows_bs.chunk(layout.dp)[at["dp"]][:, positions], positions
+
+    def _loss(self, logits_bsv, targets_bs, count: int) -> torch.Tensor:
+        total = vocab_parallel_cross_entropy(logits_bsv, targets_bs, self.places.tp, "sum")
+        return total / count
+
+
+def parallelize(
+    model: nn.Module,
+    mesh: Mesh,
+    layout: Layout,
+    *,
+    schedule: Callable[[int, int], PipelineSchedule] | None = None,
+    tokens: Callable = layouts.zigzag,
+    attention: str = "ring",
+    dtype: torch.dtype | None = None,
+) -> HybridRun:
+    """A model divided among all ranks of a mesh as a layout says; every rank calls it.
+
+    Degrees multiply, and every strategy keeps its own noun: matrices along tp, tokens along cp and,
+    with sequence parallelism, along tp, layers along pp, sequences along dp, experts along ep ranks
+    of dp x cp, and what ZeRO shards along dp x cp.
+    Arguments: `model`, a `GPT`, the same on every rank, which is left as it is; `mesh`, of all
+    ranks, its axes among dp, cp, pp, tp in any order; `layout`, of the same sizes; `schedule`, a
+    builder of (p, m), by default 1F1B, interleaved where the layout says so; `tokens` and
+    `attention`, who has which tokens of cp and how they are exchanged (chapter 17); `dtype` to
+    compute in, such as bfloat16 (autocast), while weights and gradients stay as they are.
+    Returns a `HybridRun`. Raises TypeError for a model that lacks a part; ValueError, before any
+    message, for what the layout does not divide and for what does not go together.
+    Source: Narayanan et al. 2021.
+    """
+    check(model, mesh, layout, attention)
+    if schedule is None:
+        several = partial(interleaved, v=layout.interleave)
+        schedule = several if layout.interleave > 1 else one_f_one_b
+    return HybridRun(model, Places(mesh, layout), schedule, (tokens, attention), dtype)
+
+
+def check(model, mesh: Mesh, layout: Layout, attention: str) -> None:
+    """Raise what `parallelize` raises, from what every rank knows."""
+    require_parts(OWNER, DecoderModel, model)
+    check_sizes(mesh, layout)
+    layout.require_plain(OWNER, "segment", "offload")
+    require(attention in ATTENTIONS, OWNER, "attention", attention, f"one of {list(ATTENTIONS)}")
+    spec = model.spec
+    require_divisor(OWNER, "tp", layout.tp, "heads", spec.heads)
+    require_divisor(OWNER, "tp", layout.tp, "the vocabulary", spec.vocab)
+    mixture = spec.moe is not None
+    if layout.ep > 1:
+        require(mixture, OWNER, "ep", layout.ep, "1: the model has no experts")
+    if mixture:
+        require_divisor(OWNER, "ep", layout.ep, "experts", spec.moe.experts)
+        require_divisor(OWNER, "tp", layout.tp, "the width of an expert", spec.moe.ffn)
+    alone = "below 3: an expert has other replicas than the weights around it"
+    require(layout.zero < 3 or layout.ep == 1, OWNER, "zero", layout.zero, alone)
+    apart = "below 3: a table of the first stage and the last would lie in pieces of two stages"
+    require(layout.zero < 3 or layout.pp == 1 or not spec.tied, OWNER, "zero", layout.zero, apart)
+
+
+def stage_layers(layout: Layout, layers: int, stages: int) -> list[int]:
+    """Layers of each of a schedule's stages, of which a rank may have several in turn.
+
+    >>> stage_layers(Layout(pp=2), 8, stages=4)
+    [2, 2, 2, 2]
+    """
+    if layout.stages is None:
+        require_divisor(OWNER, "the number of stages", stages, "layers", layers)
+        return [layers // stages] * stages
+    per_rank = stages // layout.pp
+    return [count // per_rank for count in layout.stage_layers(layers)] * per_rank

@@ -1,0 +1,97 @@
+"""Which part of each of a model's weights lies on which rank, and how to make them whole again.
+
+The nouns:
+
+- **Piece**: a name of the undivided model and the box of that weight, a stretch along each
+  dimension, that a rank has. Ranks with the same piece have the same numbers.
+- **Owner**: the first rank that has a piece. It speaks for the others.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+class Piece(NamedTuple):
+    """A box of a weight: (start, stop) along each dimension."""
+
+    name: str
+    box: tuple[tuple[int, int], ...]
+
+    @property
+    def place(self) -> tuple[slice, ...]:
+        """Where it lies in the whole weight."""
+        return tuple(slice(*stretch) for stretch in self.box)
+
+
+def piece_of(name: str, whole: torch.Size, part: torch.Size, rank: int, P: int) -> Piece:
+    """The piece that `rank` of `P` along tp has, from the shapes of the whole and of its part.
+
+    Where there are more ranks than parts, ranks in a row have the same one.
+
+    >>> piece_of("query.weight", torch.Size([8, 6]), torch.Size([2, 6]), rank=1, P=4).box
+    ((2, 4), (0, 6))
+    >>> piece_of("key.weight", torch.Size([4, 6]), torch.Size([2, 6]), rank=3, P=4).box
+    ((2, 4), (0, 6))
+    """
+    box = []
+    for size, width in zip(whole, part, strict=True):
+        start = rank * (size // width) // P * width if width < size else 0
+        box.append((start, start + width))
+    return Piece(name, tuple(box))
+
+
+class Pieces:
+    """The pieces of all ranks of a model, and which parameter of this rank is which.
+
+    Arguments: `model`, the undivided one; `stages`, the modules of this rank, whose parameters have
+    its names; `tp` and `everyone`, groups. Every rank makes it, and they tell each other.
+    Attributes: `of`, the piece of each parameter of this rank; `holders`, the ranks of each piece.
+    """
+
+    def __init__(self, model: nn.Module, stages: Mapping[int, nn.Module], tp, everyone):
+        rank, P = dist.get_rank(tp), dist.get_world_size(tp)
+        self.everyone = everyone
+        name_of = {parameter: name for name, parameter in model.named_parameters()}
+        alias = {n: name_of[p] for n, p in model.named_parameters(remove_duplicate=False)}
+        self.shapes = {name: parameter.shape for parameter, name in name_of.items()}
+        self.of: dict[nn.Parameter, Piece] = {}
+        for known_as, parameter in (n for s in stages.values() for n in s.named_parameters()):
+            name = alias[known_as]
+            self.of[parameter] = piece_of(name, self.shapes[name], parameter.shape, rank, P)
+        everybody: list = [None] * dist.get_world_size(everyone)
+        dist.all_gather_object(everybody, list(self.of.values()), group=everyone)
+        self.holders: dict[Piece, list[int]] = {}
+        for place, pieces in enumerate(everybody):
+            for piece in dict.fromkeys(pieces):
+                self.holders.setdefault(piece, []).append(place)
+
+    def copies(self, parameter: nn.Parameter) -> int:
+        """On how many ranks the same numbers lie."""
+        return len(self.holders[self.of[parameter]])
+
+    def owns(self, parameter: nn.Parameter) -> bool:
+        """Whether this rank speaks for the parameter's piece."""
+        return self.holders[self.of[parameter]][0] == dist.get_rank(self.everyone)
+
+    def whole(self, values: Mapping[nn.Parameter, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """A tensor for each parameter of this rank, put together by name, on every rank.
+
+        What no rank has a value for is left out. Every rank calls it.
+        """
+        own = {
+            self.of[p]: value.detach().cpu()
+            for p, value in values.items()
+            if value is not None and self.owns(p)
+        }
+        everybody: list = [None] * dist.get_world_size(self.everyone)
+        dist.all_gather_object(everybody, own, group=self.everyone)
+        found: dict[str, torch.Tensor] = {}
+        for piece, value in ((p, v) for of_rank in everybody for p, v in of_rank.items()):
+            if piece.name not in found:
+                found[piece.name] = value.new_zeros(self.shapes[piece.name])
+            found[piece.name][piece.place] = value
+        return {name: found[name] for name in self.shapes if name in found}

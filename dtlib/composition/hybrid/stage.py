@@ -1,0 +1,93 @@
+"""A stretch of a model's layers, of which a rank has its part: what a pipeline's stage is here."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from dtlib.composition.hybrid.blocks import HybridBlock
+from dtlib.composition.hybrid.places import Places
+from dtlib.formulas.require import require
+from dtlib.models.gpt import check_tokens
+from dtlib.parallelism.operators.keeper import KeepsGroups
+from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.parallelism.tensor.layers import (
+    ColumnParallelLinear,
+    VocabParallelEmbedding,
+    copies_group_of,
+)
+from dtlib.parallelism.tensor.model import key_copies, on_stream
+
+
+class HybridStage(KeepsGroups):
+    """This rank's part of the layers `first` to `last - 1`, with embedding and head at the ends.
+
+    Arguments: `model`, the undivided `GPT`; `first` and `last`; `places`, and `exchange`, the
+    function of tokens and the name of the attention, both as of `HybridBlock`.
+    Parameters have the names that they have in the model; `tied` as of `GPTStage`.
+    """
+
+    def __init__(self, model, first: int, last: int, places: Places, exchange: tuple):
+        super().__init__()
+        spec, group, divided = model.spec, places.tp, places.layout.sequence_parallel
+        self.spec, self.group, self.sequence_parallel = spec, group, divided
+        self.tied: dict[str, tuple[int, ...]] = {}
+        self.embeds, self.ends = first == 0, last == len(model.blocks)
+        copies = copies_group_of(group, key_copies(spec.kv_heads, ranks_of(group)[1]))
+        self.blocks = nn.ModuleDict(
+            {
+                str(i): HybridBlock(model.blocks[i], places, copies, *exchange)
+                for i in range(first, last)
+            }
+        )
+        if self.embeds:
+            self.embedding = VocabParallelEmbedding(
+                model.embedding, group, sequence_parallel=divided
+            )
+            if spec.positions:
+                self.position_embedding = on_stream(model.position_embedding, group, divided)
+        if self.ends:
+            self.norm = on_stream(model.norm, group, divided)
+            self.head = ColumnParallelLinear(model.head, group, sequence_parallel=divided)
+
+    def forward(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Tokens or the stream before it, to the stream or to logits of this rank's words."""
+        if self.embeds:
+            x = self.embed(x, positions)
+        for block in self.blocks.values():
+            x = block(x, positions)
+        return self.head(self.norm(x)) if self.ends else x
+
+    def embed(self, tokens_bs: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """What enters the first layer: of all tokens of this rank of cp, or of its own of tp."""
+        check_tokens(self.spec, tokens_bs, positions)
+        x_bsh = self.embedding(tokens_bs)
+        if not self.spec.positions:
+            return x_bsh
+        rank, P = ranks_of(self.group)
+        own = positions.chunk(P)[rank] if self.sequence_parallel else positions
+        return x_bsh + self.position_embedding(own)
+
+
+def hybrid_stages(model, layers: Sequence[int], own: Sequence[int], places, exchange) -> dict:
+    """The stages that this rank has, by number, of a model cut into stretches of `layers`.
+
+    A tied table is in the first stage and the last: on one rank it is one parameter, on several
+    both say so in their `tied`. Raises ValueError for numbers that do not add up to the model's.
+    """
+    total = len(model.blocks)
+    require(sum(layers) == total, "parallelize", "layers of the stages", layers, f"{total} in all")
+    ends = [sum(layers[: s + 1]) for s in range(len(layers))]
+    stages = {s: HybridStage(model, ends[s] - layers[s], ends[s], places, exchange) for s in own}
+    if model.spec.tied:
+        _tie(stages, len(layers) - 1)
+    return stages
+
+
+def _tie(stages: dict[int, HybridStage], last: int) -> None:
+    if 0 in stages and last in stages:
+        stages[last].head.weight = stages[0].embedding.weight
+    if last > 0 and 0 in stages:
+        stages[0].tied = {"embedding.weight": (0, last)}
+    if last > 0 and last in stages:
+        stages[last].tied = {"head.weight": (0, last)}
