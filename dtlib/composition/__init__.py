@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from dtlib.composition.prices import Price, Prices
     from dtlib.composition.block import BlockProgram, SentLine
     from dtlib.composition.search import cheapest_program
+    from dtlib.composition.reduction import reduction_axes
     from dtlib.composition.uses import USES, Use
     from dtlib.composition.mixture import MIXTURE_USES, mixture_step
+    from dtlib.composition.hybrid.parallel import HybridRun, parallelize
     from dtlib.composition.failures.rates import failure_shares, fleet_mtbf
     from dtlib.composition.failures.intervals import (
         daly_interval,

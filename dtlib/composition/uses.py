@@ -9,6 +9,7 @@ none leaves the same everywhere.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dtlib.composition.reduction import reduction_axes
 from dtlib.formulas.require import require
 from dtlib.mesh import Placement, Replicate, Shard
 
@@ -60,7 +61,7 @@ class Use:
     @property
     def summed(self) -> tuple[str, ...]:
         """The axes over which the gradient is added: those that cut a letter it has not."""
-        return tuple(axis for axis in self.divided if self.cuts[axis] not in self.weight)
+        return reduction_axes(self.placements, self.divided)
 
 
 _TOKENS = {"dp": "b", "cp": "s"}
