@@ -7,6 +7,7 @@ from dtlib.exercises.questions.question import question
 from dtlib.foundations.roofline.one_ratio import context_parallel_tokens
 from dtlib.layout import Layout
 from dtlib.parallelism.data.cost import micro_batch_count
+from dtlib.parallelism.sequence.cost import ring_attention_bytes
 
 # fmt: off
 _LEFT_OUT = sum(len(use.summed) for use in MIXTURE_USES.values())
@@ -56,10 +57,23 @@ replicas_of_an_expert = question(
     "of 64 ranks with the same dense weights, 32 divide the experts: two of each",
 )
 
+_ONCE = {"micro_batch": 2, "seq": 16, "heads": 4, "kv_heads": 2, "cp": 2, "element_bytes": 8}
+_NARROW, _WIDE = (ring_attention_bytes(hidden=hidden, **_ONCE) for hidden in (16, 32))
+ring_under_a_pipeline = question(
+    "pause-ring-under-a-pipeline",
+    "In the second layout there is no tp, a stage of one layer, two replicas and so two "
+    "micro-batches of two sequences. How many bytes does a rank's ring send in this step?",
+    Asked("bytes", 2 * 2 * _WIDE, slips={
+          2 * 2 * _NARROW: "nobody divides the heads now",
+          2 * 4 * _WIDE: "each replica has half of the sequences",
+          2 * _WIDE: "forward and backward"}),
+    "half the micro-batches of twice the width: as much as above",
+)
+
 four_times_under_adam = question(
     "pause-four-times-under-adam",
     "All gradients of the experts are four times too large, all others right; AdamW, no clipping. "
-    "Twenty steps. How far is the loss from that of the right run?",
+    "Ten steps. How far is the loss from that of the right run?",
     Chosen("distance", "less than a thousandth", {
         "about a tenth": "what does Adam divide a gradient by?",
         "four times": "a gradient is no loss; and what does Adam divide it by?",
@@ -71,7 +85,7 @@ targets_of_a_zigzag = question(
     "pause-targets-of-a-zigzag",
     "Sixteen ranks share a sequence of a million tokens by zigzag. Tokens are cut first and then "
     "shifted on each rank. How many targets are wrong or missing?",
-    Asked("targets", 32 - 0, slips={
+    Asked("targets", 2 * 16, slips={
           16: "how many pieces has a rank?",
           31: "after the last piece no token follows in its rank either",
           64: "one at the end of each piece"}),
