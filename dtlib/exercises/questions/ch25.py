@@ -39,15 +39,16 @@ two_uses = question(
 
 how_many_leave_out = question(
     "pause-how-many-leave-out",
-    "Count the pairs of a weight and an axis over which its gradient is added, in all seven rows.",
+    "Pairs of a weight and an axis over which its gradient is added: how many are there in the "
+    "seven rows?",
     Asked("pairs", _LEFT_OUT, slips={
           21: "seven weights and three axes: but not all of them are added over all",
           7: "that is one set for each weight: how many axes have they together?"}),
     "each of them is a mistake that one can make, and the next cell makes them all",
 )
 
-replicas_of_an_expert = question(
-    "pause-replicas-of-an-expert",
+copies_of_an_expert = question(
+    "pause-copies-of-an-expert",
     "Data 16, context 4, tensor 8, two stages, and ep = 32. In how many ranks does one and the "
     "same piece of an expert lie?",
     Asked("ranks", _FAR.dp * _FAR.cp // _FAR.ep, slips={
@@ -85,11 +86,11 @@ targets_of_a_zigzag = question(
     "pause-targets-of-a-zigzag",
     "Sixteen ranks share a sequence of a million tokens by zigzag. Tokens are cut first and then "
     "shifted on each rank. How many targets are wrong or missing?",
-    Asked("targets", 2 * 16, slips={
+    Asked("targets", 2 * 16 - 1, slips={
           16: "how many pieces has a rank?",
-          31: "after the last piece no token follows in its rank either",
-          64: "one at the end of each piece"}),
-    "one at the end of each of two pieces, whatever the length: few enough to go unseen",
+          32: "on the last rank, what follows the end of its first piece?",
+          15: "two pieces on each rank: what follows the end of each?"}),
+    "one at the end of each piece but one, whatever the length: few enough to go unseen",
 )
 
 does_llama_hide = question(
