@@ -3,9 +3,9 @@
 `placement`, the arithmetic; `redistributing`, which does it on real ranks; `types`, in which a
 training step is a program whose ranks mean what one process means; `interpreters`, which run it;
 `programs`, the steps of the book and eleven silent bugs; `prices`, what a program sends; `block`, a
-feed-forward block as one; `search`, the cheapest of these; `uses`, what
-a step does with each weight; `mixture`, a layer with experts on three axes; `failures`, what they
-cost a long run.
+feed-forward block as one; `search`, the cheapest of these; `reduction`, over which axes a gradient
+is added; `uses`, what a step does with each weight; `mixture`, a layer with experts on three axes;
+`hybrid`, all strategies in one run; `failures`, what they cost a long run.
 """
 
 from typing import TYPE_CHECKING

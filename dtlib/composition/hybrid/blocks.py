@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 from dtlib.composition.hybrid.places import Places
-from dtlib.memory.recompute.policy import checkpoint, checkpoint_policy
+from dtlib.layout import Layout
+from dtlib.memory.recompute.policy import checkpoint
 from dtlib.models.protocols import ExpertMixture
 from dtlib.parallelism.expert.layer import MoELayer, experts_per_rank
 from dtlib.parallelism.operators.adjoint import gather_slices, own_slice
@@ -43,7 +44,7 @@ class HybridBlock(TensorParallelBlock):
             self.attention.mix = partial(_exchanged, ATTENTIONS[attention], tokens, places.cp)
         if layout.recompute == "selective":
             self.attention.mix = partial(checkpoint, self.attention.mix)
-        self.run = how_to_run(layout.recompute)
+        self.run = how_to_run(layout)
 
     def forward(self, x_bsh: torch.Tensor, positions: torch.Tensor):
         """The layer; with recomputation its tape is made when the backward pass needs it."""
@@ -78,11 +79,10 @@ def share_of_second_half(feed_forward: nn.Module, group, sequence_parallel: bool
     return MoELayer(mixture, places.experts)
 
 
-def how_to_run(recompute) -> Callable:
-    """What runs a layer: plainly, or so that it keeps only what the layout names."""
-    if recompute in ("none", "selective"):
-        return _plainly
-    return partial(checkpoint, policy=checkpoint_policy(recompute))
+def how_to_run(layout: Layout) -> Callable:
+    """What runs a layer: plainly, or so that of all that it makes only its input is kept."""
+    alone = layout.recompute == "full" and layout.segment == 1  # else `HybridStage` runs several
+    return checkpoint if alone else _plainly
 
 
 def _plainly(function: Callable, *arguments):

@@ -8,25 +8,21 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from dtlib.composition.hybrid.checks import OWNER, by_micro_batches, check, stage_layers
 from dtlib.composition.hybrid.optimizer import ShardedParts
 from dtlib.composition.hybrid.pieces import Pieces
-from dtlib.composition.hybrid.places import Places, check_sizes
+from dtlib.composition.hybrid.places import Places
 from dtlib.composition.hybrid.stage import hybrid_stages
-from dtlib.composition.hybrid.sums import add_gradients, replicas_of
+from dtlib.composition.hybrid.sums import added_late, added_once, replicas_of
 from dtlib.formulas.require import require, require_divisor
 from dtlib.layout import Layout
 from dtlib.memory.zero.clipping import clip_gradients
 from dtlib.memory.zero.full import FullySharded
 from dtlib.mesh import Mesh
-from dtlib.models.protocols import DecoderModel, require_parts
-from dtlib.parallelism.pipeline.builders import interleaved, one_f_one_b
 from dtlib.parallelism.pipeline.execute import run
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 from dtlib.parallelism.sequence import layouts
-from dtlib.parallelism.sequence.model import ATTENTIONS
 from dtlib.parallelism.tensor.vocab_loss import IGNORED, vocab_parallel_cross_entropy
-
-OWNER = "parallelize"
 
 
 class HybridRun:
@@ -41,15 +37,13 @@ class HybridRun:
         layout = self.layout = places.layout
         self.places, self.schedule, self.dtype = places, schedule, dtype
         self.tokens_of = exchange[0]
-        probe = schedule(layout.pp, 2 * layout.pp)
-        layers = stage_layers(layout, len(model.blocks), probe.stages)
+        probe = schedule(2 * layout.pp)
+        layers = stage_layers(layout, probe, len(model.blocks))
         own = probe.stages_of(places.at["pp"])
         self.stages = hybrid_stages(model, layers, own, places, exchange)
         self.pieces = Pieces(model, self.stages, places.tp, places.everyone)
         self.replicas = replicas_of(self.stages, places)
-        self._tied = {
-            p for stage in self.stages.values() for p in map(stage.get_parameter, stage.tied)
-        }
+        self._late = added_late(probe, self.stages)
         if layout.zero == 3:
             self.stages = {s: self._sharded(stage) for s, stage in self.stages.items()}
         self.sharded: ShardedParts | None = None
@@ -63,7 +57,7 @@ class HybridRun:
             self.sharded = ShardedParts(
                 self.replicas,
                 self.pieces,
-                self._tied,
+                self._late,
                 optimizer_class,
                 self.layout.zero,
                 **defaults,
@@ -86,16 +80,15 @@ class HybridRun:
         """
         inputs, positions = self._own(tokens_bs)
         targets, _ = self._own(targets_bs)
-        schedule = self.schedule(self.layout.pp, self.layout.micro_batches(len(tokens_bs)))
-        loss = partial(self._loss, count=int((targets_bs != IGNORED).sum()))
-        precise = self.dtype is None
-        with nullcontext() if precise else torch.autocast(tokens_bs.device.type, self.dtype):
+        schedule = self.schedule(self.layout.micro_batches(len(tokens_bs)))
+        count = int((targets_bs != IGNORED).sum())
+        require(count > 0, OWNER, "the number of targets that count", count, "at least 1")
+        loss, plain = partial(self._loss, count=count), self.layout.zero == 0
+        with added_once(self.replicas) if plain else nullcontext(), self._precision(tokens_bs):
             done = run(
                 schedule, self.stages, inputs, targets, loss, self.places.pp,
                 weights=[1.0] * schedule.m, keywords={"positions": [positions] * schedule.m},
             )  # fmt: skip
-        if self.layout.zero == 0:
-            add_gradients(self.replicas)
         total = torch.tensor(done.loss, dtype=torch.float64, device=tokens_bs.device)
         dist.all_reduce(total, group=self.places.tokens)
         return total
@@ -130,6 +123,10 @@ class HybridRun:
         if self.layout.zero < 3:
             return self.pieces.whole({p: p for p in self.pieces.of})
         return self.pieces.whole(self._of_stages(FullySharded.state_dict))
+
+    def _precision(self, x: torch.Tensor):
+        device = x.device.type
+        return nullcontext() if self.dtype is None else torch.autocast(device, self.dtype)
 
     def _sharded(self, stage: nn.Module) -> FullySharded:
         units = list(stage.blocks.values())
@@ -181,7 +178,7 @@ def parallelize(
     mesh: Mesh,
     layout: Layout,
     *,
-    schedule: Callable[[int, int], PipelineSchedule] | None = None,
+    schedule: Callable[..., PipelineSchedule] | None = None,
     tokens: Callable = layouts.zigzag,
     attention: str = "ring",
     dtype: torch.dtype | None = None,
@@ -201,41 +198,6 @@ def parallelize(
     Source: Narayanan et al. 2021.
     """
     check(model, mesh, layout, attention)
-    if schedule is None:
-        several = partial(interleaved, v=layout.interleave)
-        schedule = several if layout.interleave > 1 else one_f_one_b
-    return HybridRun(model, Places(mesh, layout), schedule, (tokens, attention), dtype)
-
-
-def check(model, mesh: Mesh, layout: Layout, attention: str) -> None:
-    """Raise what `parallelize` raises, from what every rank knows."""
-    require_parts(OWNER, DecoderModel, model)
-    check_sizes(mesh, layout)
-    layout.require_plain(OWNER, "segment", "offload")
-    require(attention in ATTENTIONS, OWNER, "attention", attention, f"one of {list(ATTENTIONS)}")
-    spec = model.spec
-    require_divisor(OWNER, "tp", layout.tp, "heads", spec.heads)
-    require_divisor(OWNER, "tp", layout.tp, "the vocabulary", spec.vocab)
-    mixture = spec.moe is not None
-    if layout.ep > 1:
-        require(mixture, OWNER, "ep", layout.ep, "1: the model has no experts")
-    if mixture:
-        require_divisor(OWNER, "ep", layout.ep, "experts", spec.moe.experts)
-        require_divisor(OWNER, "tp", layout.tp, "the width of an expert", spec.moe.ffn)
-    alone = "below 3: an expert has other replicas than the weights around it"
-    require(layout.zero < 3 or layout.ep == 1, OWNER, "zero", layout.zero, alone)
-    apart = "below 3: a table of the first stage and the last would lie in pieces of two stages"
-    require(layout.zero < 3 or layout.pp == 1 or not spec.tied, OWNER, "zero", layout.zero, apart)
-
-
-def stage_layers(layout: Layout, layers: int, stages: int) -> list[int]:
-    """Layers of each of a schedule's stages, of which a rank may have several in turn.
-
-    >>> stage_layers(Layout(pp=2), 8, stages=4)
-    [2, 2, 2, 2]
-    """
-    if layout.stages is None:
-        require_divisor(OWNER, "the number of stages", stages, "layers", layers)
-        return [layers // stages] * stages
-    per_rank = stages // layout.pp
-    return [count // per_rank for count in layout.stage_layers(layers)] * per_rank
+    build = by_micro_batches(schedule, layout)
+    stage_layers(layout, build(2 * layout.pp), len(model.blocks))
+    return HybridRun(model, Places(mesh, layout), build, (tokens, attention), dtype)

@@ -1,6 +1,7 @@
 """A stretch of a model's layers, of which a rank has its part: what a pipeline's stage is here."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import nn
@@ -8,6 +9,7 @@ from torch import nn
 from dtlib.composition.hybrid.blocks import HybridBlock
 from dtlib.composition.hybrid.places import Places
 from dtlib.formulas.require import require
+from dtlib.memory.recompute.policy import checkpoint
 from dtlib.models.gpt import check_tokens
 from dtlib.parallelism.operators.keeper import KeepsGroups
 from dtlib.parallelism.operators.messages import ranks_of
@@ -32,6 +34,7 @@ class HybridStage(KeepsGroups):
         spec, group, divided = model.spec, places.tp, places.layout.sequence_parallel
         self.spec, self.group, self.sequence_parallel = spec, group, divided
         self.tied: dict[str, tuple[int, ...]] = {}
+        self.segment = places.layout.segment
         self.embeds, self.ends = first == 0, last == len(model.blocks)
         copies = copies_group_of(group, key_copies(spec.kv_heads, ranks_of(group)[1]))
         self.blocks = nn.ModuleDict(
@@ -54,8 +57,9 @@ class HybridStage(KeepsGroups):
         """Tokens or the stream before it, to the stream or to logits of this rank's words."""
         if self.embeds:
             x = self.embed(x, positions)
-        for block in self.blocks.values():
-            x = block(x, positions)
+        blocks, run = list(self.blocks.values()), _through if self.segment == 1 else _again
+        for first in range(0, len(blocks), self.segment):
+            x = run(blocks[first : first + self.segment], x, positions)
         return self.head(self.norm(x)) if self.ends else x
 
     def embed(self, tokens_bs: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -67,6 +71,17 @@ class HybridStage(KeepsGroups):
         rank, P = ranks_of(self.group)
         own = positions.chunk(P)[rank] if self.sequence_parallel else positions
         return x_bsh + self.position_embedding(own)
+
+
+def _through(blocks: Sequence[nn.Module], x: torch.Tensor, positions: torch.Tensor):
+    for block in blocks:
+        x = block(x, positions)
+    return x
+
+
+def _again(blocks: Sequence[nn.Module], x: torch.Tensor, positions: torch.Tensor):
+    """Of several layers that are run again, the input of the first is kept."""
+    return checkpoint(partial(_through, blocks), x, positions)
 
 
 def hybrid_stages(model, layers: Sequence[int], own: Sequence[int], places, exchange) -> dict:

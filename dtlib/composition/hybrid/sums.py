@@ -6,7 +6,8 @@ other tokens, and of these the ones that `reduction_axes` names: all of them for
 ranks have, and for an expert only the axis of its replicas.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch.distributed as dist
 from torch import nn
@@ -16,6 +17,7 @@ from dtlib.composition.reduction import reduction_axes
 from dtlib.mesh import Shard
 from dtlib.parallelism.data.flat import Flat, by_kind
 from dtlib.parallelism.expert.layer import parameters_by_kind
+from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 
 
 def replicas_of(stages: Mapping[int, nn.Module], places: Places) -> dict[nn.Parameter, object]:
@@ -29,19 +31,39 @@ def replicas_of(stages: Mapping[int, nn.Module], places: Places) -> dict[nn.Para
     return found
 
 
-def add_gradients(replicas: Mapping[nn.Parameter, object]) -> None:
-    """Add every gradient over its group, in one message for each group and kind of number.
+def added_late(schedule: PipelineSchedule, stages: Mapping[int, nn.Module]) -> set[nn.Parameter]:
+    """The parameters whose shares the pipeline adds when all its backward passes are over.
 
-    A parameter without a gradient counts as one whose gradient is zero: another rank's tokens may
-    have reached it.
+    They lie on several ranks of pp: tied to another stage, or of a stage with two copies. Nothing
+    may take their gradients before.
     """
+    found = set()
+    for number, stage in stages.items():
+        ranks = [rank for rank in range(schedule.p) if number in schedule.stages_of(rank)]
+        found.update(stage.parameters() if len(ranks) > 1 else map(stage.get_parameter, stage.tied))
+    return found
+
+
+@contextmanager
+def added_once(replicas: Mapping[nn.Parameter, object]) -> Iterator[None]:
+    """What a block collects in the gradients is added over their groups when it ends.
+
+    What earlier blocks have left there is a sum already, and is put aside meanwhile. A parameter
+    without a gradient counts as one whose gradient is zero: another rank's tokens may have reached
+    it. One message for each group and kind of number.
+    """
+    earlier = {parameter: parameter.grad for parameter in replicas}
+    for parameter in replicas:
+        parameter.grad = None
+    yield
     for group, parameters in by_group(replicas):
         for alike in by_kind(parameters):
             flat = Flat(alike)
             total = flat.lay_out(flat.gradients())
             dist.all_reduce(total, group=group)
             for parameter, gradient in zip(alike, flat.cut(total), strict=True):
-                parameter.grad = gradient
+                before = earlier[parameter]
+                parameter.grad = gradient if before is None else before + gradient
 
 
 def by_group(replicas: Mapping[nn.Parameter, object]) -> Iterable[tuple[object, list]]:
