@@ -47,6 +47,17 @@ how_many_leave_out = question(
     "each of them is a mistake that one can make, and the next cell makes them all",
 )
 
+whose_gradients = question(
+    "pause-whose-gradients",
+    "The norm's weight, which stands before all six others, is not added over tp. How many of the "
+    "seven gradients come out wrong in this step?",
+    Asked("gradients", 1, slips={
+          7: "a weight's sum is formed from finished terms: which other gradient reads it?",
+          6: "do the other weights' terms contain the sum of this one's?",
+          0: "each rank has its own tokens' terms: whose are missing?"}),
+    "sums of weights are formed beside the backward pass, and nothing reads them before the step",
+)
+
 copies_of_an_expert = question(
     "pause-copies-of-an-expert",
     "Data 16, context 4, tensor 8, two stages, and ep = 32. In how many ranks does one and the "
