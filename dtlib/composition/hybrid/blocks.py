@@ -31,15 +31,15 @@ from dtlib.parallelism.tensor.model import TensorParallelBlock, on_stream, share
 class HybridBlock(TensorParallelBlock):
     """This rank's part of a layer, as a layout says.
 
-    Arguments: `block`, the undivided one; `places`; `copies_group`, the ranks of tp that share this
-    one's key heads; `tokens`, a function of (seq, P) that says which tokens each rank of cp has, as
-    in chapter 17; `attention`, how they are exchanged, a name of `ATTENTIONS`.
+    Arguments: `block`, the undivided one; `places`; `tokens`, a function of (seq, P) that says
+    which tokens each rank of cp has, as in chapter 17; `attention`, how they are exchanged, a name
+    of `ATTENTIONS`.
     Parameters keep their names. Raises as `TensorParallelBlock` and `MoELayer` do.
     """
 
-    def __init__(self, block: nn.Module, places: Places, copies_group, tokens, attention: str):
+    def __init__(self, block: nn.Module, places: Places, tokens: Callable, attention: str):
         layout, share = places.layout, partial(share_of_second_half, places=places)
-        super().__init__(block, places.tp, layout.sequence_parallel, copies_group, share)
+        super().__init__(block, places.tp, layout.sequence_parallel, places.copies, share)
         if layout.cp > 1:
             self.attention.mix = partial(_exchanged, ATTENTIONS[attention], tokens, places.cp)
         if layout.recompute == "selective":

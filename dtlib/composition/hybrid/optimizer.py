@@ -1,6 +1,7 @@
 """An optimizer that is sharded among the replicas of each weight, as a stage of ZeRO says."""
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
@@ -10,35 +11,34 @@ from dtlib.composition.hybrid.sums import by_group
 from dtlib.memory.zero.optimizer import ShardedOptimizer
 
 
-class ShardedParts:
+class ShardedParts(torch.optim.Optimizer):
     """ZeRO stages 1 and 2 where weights have different replicas: one `ShardedOptimizer` for each.
 
-    Arguments: `replicas`, the group of each trained parameter; `pieces`; `tied`, parameters whose
+    Arguments: `replicas`, the group of each trained parameter; `pieces`; `late`, parameters whose
     gradient the pipeline adds when all backward passes are over, so that they wait for it, as in
     stage 1; `optimizer_class` with its `defaults`; `zero`, 1 or 2.
     Its flat tensors hold weights of which equally many ranks have the same piece, so that a norm
-    over all ranks counts every number once.
+    over all ranks counts every number once. `param_groups` and `state` are those of all parts, so
+    that schedules of the learning rate work.
     """
 
     def __init__(
-        self, replicas: Mapping, pieces: Pieces, tied: set, optimizer_class, zero, **defaults
+        self, replicas: Mapping, pieces: Pieces, late: set, optimizer_class, zero, **defaults
     ):
         self.pieces, self.optimizers = pieces, []
         for group, parameters in by_group(replicas):
-            for late in (False, True):
-                chosen = [p for p in parameters if (p in tied) == late]
+            for waits in (False, True):
+                chosen = [p for p in parameters if (p in late) == waits]
                 counts = sorted({pieces.copies(p) for p in chosen})
                 groups = [{"params": [p for p in chosen if pieces.copies(p) == n]} for n in counts]
                 if groups:
                     self.optimizers.append(
                         ShardedOptimizer(groups, optimizer_class, group, average=False,
-                                         zero=1 if late else zero, **defaults)
+                                         zero=1 if waits else zero, **defaults)
                     )  # fmt: skip
-
-    @property
-    def param_groups(self) -> list[dict]:
-        """Those of all optimizers, for a schedule of the learning rate."""
-        return [group for one in self.optimizers for group in one.param_groups]
+        super().__init__([flat.own for flat in self.flats], self.optimizers[0].defaults)
+        self.param_groups = [group for one in self.optimizers for group in one.param_groups]
+        self.state = ChainMap(*(one.state for one in self.optimizers))
 
     @property
     def flats(self) -> list:
@@ -49,10 +49,12 @@ class ShardedParts:
         """On how many ranks the numbers of each flat part lie."""
         return {flat.own: self.pieces.copies(flat.parameters[0]) / flat.P for flat in self.flats}
 
-    def step(self) -> None:
+    def step(self, closure: Callable | None = None):
         """Reduce what is left, update the own parts, gather the weights."""
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for one in self.optimizers:
             one.step()
+        return loss
 
     def reduce_gradients(self) -> None:
         """From whole gradients of this rank to its part of their sum."""

@@ -18,10 +18,12 @@ from dtlib.formulas.require import require, require_divisor
 from dtlib.layout import Layout
 from dtlib.memory.zero.clipping import clip_gradients
 from dtlib.memory.zero.full import FullySharded
+from dtlib.memory.zero.square import check_elementwise
 from dtlib.mesh import Mesh
 from dtlib.parallelism.pipeline.execute import run
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 from dtlib.parallelism.sequence import layouts
+from dtlib.parallelism.tensor.model import key_copies
 from dtlib.parallelism.tensor.vocab_loss import IGNORED, vocab_parallel_cross_entropy
 
 
@@ -51,8 +53,10 @@ class HybridRun:
     def optimizer(self, optimizer_class: type, **defaults):
         """An optimizer of this rank's part: plain, or sharded as the layout's stage of ZeRO says.
 
-        Arguments: an elementwise class, such as `torch.optim.AdamW`, and its options.
+        Arguments: a class such as `torch.optim.AdamW`, and its options. Raises ValueError for one
+        that is not elementwise: a rank updates pieces of weights.
         """
+        check_elementwise(lambda tensors: optimizer_class(tensors, **defaults))
         if self.layout.zero in (1, 2):
             self.sharded = ShardedParts(
                 self.replicas,
@@ -71,25 +75,29 @@ class HybridRun:
             return list(self.replicas)
         return list(dict.fromkeys(p for stage in self.stages.values() for p in stage.parameters()))
 
-    def forward_backward(self, tokens_bs: torch.Tensor, targets_bs: torch.Tensor) -> torch.Tensor:
+    def forward_backward(
+        self, tokens_bs: torch.Tensor, targets_bs: torch.Tensor, scale: float = 1.0
+    ) -> torch.Tensor:
         """The mean loss of a global batch, and its gradient, added up; every rank passes all of it.
 
         Equation: 1/n sum of the losses of the n targets that count (not -100), a sum over dp, cp
-        and micro-batches. The gradient of each parameter is that of this mean.
-        Raises ValueError for sequences and tokens that the layout does not divide.
+        and micro-batches. The gradient of each parameter is that of this mean, times `scale` (a
+        loss scaler's, for gradients in 16 bits), and is added to what an earlier call has left.
+        Raises ValueError for sequences and tokens that the layout does not divide, and where no
+        target counts.
         """
+        schedule = self.schedule(self.layout.micro_batches(len(tokens_bs)))
         inputs, positions = self._own(tokens_bs)
         targets, _ = self._own(targets_bs)
-        schedule = self.schedule(self.layout.micro_batches(len(tokens_bs)))
         count = int((targets_bs != IGNORED).sum())
         require(count > 0, OWNER, "the number of targets that count", count, "at least 1")
-        loss, plain = partial(self._loss, count=count), self.layout.zero == 0
+        loss, plain = partial(self._loss, count=count / scale), self.layout.zero == 0
         with added_once(self.replicas) if plain else nullcontext(), self._precision(tokens_bs):
             done = run(
                 schedule, self.stages, inputs, targets, loss, self.places.pp,
                 weights=[1.0] * schedule.m, keywords={"positions": [positions] * schedule.m},
             )  # fmt: skip
-        total = torch.tensor(done.loss, dtype=torch.float64, device=tokens_bs.device)
+        total = torch.tensor(done.loss / scale, dtype=torch.float64, device=tokens_bs.device)
         dist.all_reduce(total, group=self.places.tokens)
         return total
 
@@ -123,6 +131,10 @@ class HybridRun:
         if self.layout.zero < 3:
             return self.pieces.whole({p: p for p in self.pieces.of})
         return self.pieces.whole(self._of_stages(FullySharded.state_dict))
+
+    def close(self) -> None:
+        """Give the process groups back; the run is over."""
+        self.places.close()
 
     def _precision(self, x: torch.Tensor):
         device = x.device.type
@@ -158,7 +170,6 @@ class HybridRun:
     def _own(self, rows_bs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """This rank's sequences, and of these its tokens, with their positions."""
         layout, at = self.layout, self.places.at
-        require_divisor(OWNER, "dp", layout.dp, "the sequences", len(rows_bs))
         seq = rows_bs.shape[1]
         positions = torch.arange(seq)
         if layout.cp > 1:
@@ -168,7 +179,7 @@ class HybridRun:
         positions = positions.to(rows_bs.device)
         return rows_bs.chunk(layout.dp)[at["dp"]][:, positions], positions
 
-    def _loss(self, logits_bsv, targets_bs, count: int) -> torch.Tensor:
+    def _loss(self, logits_bsv, targets_bs, count: float) -> torch.Tensor:
         total = vocab_parallel_cross_entropy(logits_bsv, targets_bs, self.places.tp, "sum")
         return total / count
 
@@ -200,4 +211,5 @@ def parallelize(
     check(model, mesh, layout, attention)
     build = by_micro_batches(schedule, layout)
     stage_layers(layout, build(2 * layout.pp), len(model.blocks))
-    return HybridRun(model, Places(mesh, layout), build, (tokens, attention), dtype)
+    places = Places(mesh, layout, key_copies(model.spec.kv_heads, layout.tp))
+    return HybridRun(model, places, build, (tokens, attention), dtype)

@@ -13,12 +13,8 @@ from dtlib.memory.recompute.policy import checkpoint
 from dtlib.models.gpt import check_tokens
 from dtlib.parallelism.operators.keeper import KeepsGroups
 from dtlib.parallelism.operators.messages import ranks_of
-from dtlib.parallelism.tensor.layers import (
-    ColumnParallelLinear,
-    VocabParallelEmbedding,
-    copies_group_of,
-)
-from dtlib.parallelism.tensor.model import key_copies, on_stream
+from dtlib.parallelism.tensor.layers import ColumnParallelLinear, VocabParallelEmbedding
+from dtlib.parallelism.tensor.model import on_stream
 
 
 class HybridStage(KeepsGroups):
@@ -36,12 +32,8 @@ class HybridStage(KeepsGroups):
         self.tied: dict[str, tuple[int, ...]] = {}
         self.segment = places.layout.segment
         self.embeds, self.ends = first == 0, last == len(model.blocks)
-        copies = copies_group_of(group, key_copies(spec.kv_heads, ranks_of(group)[1]))
         self.blocks = nn.ModuleDict(
-            {
-                str(i): HybridBlock(model.blocks[i], places, copies, *exchange)
-                for i in range(first, last)
-            }
+            {str(i): HybridBlock(model.blocks[i], places, *exchange) for i in range(first, last)}
         )
         if self.embeds:
             self.embedding = VocabParallelEmbedding(

@@ -3,8 +3,6 @@
 import torch.distributed as dist
 from torch.distributed.fsdp import sharded_grad_scaler
 
-from dtlib.memory.zero.optimizer import ShardedOptimizer
-
 
 class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
     """torch's GradScaler for optimizers of parts: all ranks skip a step, or none does.
@@ -21,7 +19,7 @@ class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
 
     def unscale_(self, optimizer) -> None:
         """Reduce what is not reduced yet, and divide by the scale what this rank has of it."""
-        if isinstance(optimizer, ShardedOptimizer):
+        if hasattr(optimizer, "reduce_gradients"):
             optimizer.reduce_gradients()
         super().unscale_(optimizer)
 
