@@ -1,17 +1,15 @@
 """The exercises of chapter 25, Four axes and five, in the order of its page."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Function
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers, one_of
-from dtlib.exercises.judge import items, whole
+from dtlib.exercises.judge import items
 from dtlib.exercises.judges.arrays import same_array
-from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.judges.axes import adds_over, groups_of_13, most_first, names_the_missing
 from dtlib.later import np
-from dtlib.mesh import Mesh
 
 # fmt: off
 _SETS = ("none", "dp", "dp cp", "dp cp tp", "dp cp and half of tp")
@@ -39,7 +37,7 @@ def _summed(spec, cuts, *, result=True, plain=True):
     weight = operands.split(",")[-1]
     return {axis for axis, letter in cuts.items()
             if (letter or not plain) and (not letter or letter not in weight)
-            and (result or letter not in out)}
+            and (result or not letter or letter not in out)}
 
 
 def _uses() -> Iterator[tuple[str, tuple]]:
@@ -55,22 +53,10 @@ def _uses() -> Iterator[tuple[str, tuple]]:
         yield f"{spec} with {cuts}", (spec, cuts)
 
 
-def _same_axes(given: Any, right: set, spec: str, cuts: dict) -> None:
-    if not isinstance(given, (set, frozenset, list, tuple)):
-        raise NotYet("return a set of names of axes")
-    strange = sorted(set(given) - set(cuts), key=str)
-    if strange:
-        raise NotYet(f"{strange[0]!r} is no axis of these cuts")
-    if missing := sorted(right - set(given)):
-        raise NotYet(f"{missing[0]} is missing: its ranks have different terms of the sum")
-    if more := sorted(set(given) - right):
-        raise NotYet(f"{more[0]} is too much: what do its ranks have of the gradient?")
-
-
 axes_of_a_use = Function(
     "ex-axes-of-a-use",
     About("The rule in two lines", "derive", 2, 15, "derive reduction axes from an einsum"),
-    "my_axes(spec, cuts)", _summed, _uses, _same_axes,
+    "my_axes(spec, cuts)", _summed, _uses, adds_over,
     "the axes of seven uses, among them one that divides nothing",
     {
         "an axis that cuts nothing has the whole gradient on every rank": {"plain": False},
@@ -79,35 +65,21 @@ axes_of_a_use = Function(
     },
 )
 
-_STAGE = Mesh.of(dp=4, cp=2, tp=4)
-_TOKENS_OF_13 = sorted(_STAGE.sub("dp", "cp", rank=13).ranks)
+_TOKENS_OF_13 = [*range(1, 4 * 2 * 4, 4)]
 _WITH_13 = {"dense": _TOKENS_OF_13, "exchange": _TOKENS_OF_13[:4], "expert": _TOKENS_OF_13[3::4]}
-
-
-def _carved_law(answer: Any) -> None:
-    if not isinstance(answer, dict) or set(answer) != set(_WITH_13):
-        raise NotYet(f"pass a dict with the keys {', '.join(_WITH_13)}")
-    for name, group in _WITH_13.items():
-        given = [whole(rank, name) for rank in items(answer[name], name, len(group))]
-        if 13 not in given:
-            raise NotYet(f"{name}: rank 13 is in its own group")
-        if any(rank % 4 != 1 for rank in given):
-            raise NotYet(f"{name}: ranks with another place along tp hold other columns")
-        if sorted(given) != group:
-            raise NotYet(f"{name}: eight ranks in a row of dp and cp, cut into stretches of four")
 
 
 carved_out = Made(
     "ex-carved-out",
     About("Carved out", "compute", 1, 10, "find the groups of experts inside dp x cp"),
-    _carved_law, lambda: _WITH_13,
+    lambda answer: groups_of_13(answer, _WITH_13), lambda: _WITH_13,
     "eight ranks add a dense gradient, four exchange tokens, two add an expert's gradient",
     {
         "expert: eight ranks in a row": lambda: _WITH_13 | {"expert": [9, 13]},
         "exchange: rank 13 is in its own group": lambda: _WITH_13 | {"exchange": [17, 21, 25, 29]},
         "exchange: ranks with another place along tp":
             lambda: _WITH_13 | {"exchange": [12, 13, 14, 15]},
-        "expert: must be a list of 2": lambda: _WITH_13 | {"expert": _TOKENS_OF_13},
+        "expert must have 2 items": lambda: _WITH_13 | {"expert": _TOKENS_OF_13},
     },
 )
 
@@ -225,8 +197,8 @@ four_times_dp = Numbers(
         Asked("tp", 1 / 4, "", {1: "the batch stays: how many micro-batches has a replica now?"}),
         Asked("cp", 1 / 4, "", {1: "a ring for each layer and micro-batch"}),
         Asked("pp", 1 / 4, "", {4: "a stage passes on each of its micro-batches"}),
-        Asked("dp", _GROWN, "", {4: "a ring sends twice (D - 1)/D of the gradients",
-              1 / 4: "once a step, whatever the micro-batches", 1: "nearly: (D - 1)/D has grown"}),
+        Asked("dp", _GROWN, "", {4: "a ring sends nearly twice the gradients, on however many ranks",
+              1 / 4: "once a step, whatever the micro-batches", 1: "nearly: a ring has more ranks now"}),
         Asked("tp_weak", 1, "", {1 / 4: "now the batch grows with the replicas", 4: "per rank"}),
         Asked("dp_weak", _GROWN, "", {
               4: "does a rank have more weights in a larger batch?"}),
@@ -245,22 +217,11 @@ _SENT = {
 }
 
 
-def _order_law(answer: Any) -> None:
-    given = [str(one) for one in items(answer, "the order", len(_SENT))]
-    if sorted(given) != sorted(_SENT):
-        raise NotYet(f"each of {', '.join(sorted(_SENT))}, once")
-    best = sorted(_SENT, key=_SENT.__getitem__, reverse=True)
-    for now, due in zip(given, best, strict=True):
-        if now != due:
-            raise NotYet(f"{now} stands where a rank has more to send for another: count bytes of "
-                         "one step, times layers and micro-batches")
-
-
 order_of_five = Made(
     "ex-order-of-five",
     About("Which one is innermost?", "design", 2, 20,
           "order axes by bytes and how often they are sent", ("x25.6",)),
-    _order_law, lambda: ["tp", "ep", "cp", "dp", "pp"],
+    lambda answer: most_first(answer, _SENT), lambda: ["tp", "ep", "cp", "dp", "pp"],
     "from the inside: tensor, experts, context, data, pipeline",
     {
         "ep stands where a rank has more to send": lambda: ["ep", "cp", "tp", "pp", "dp"],
@@ -270,13 +231,14 @@ order_of_five = Made(
 )
 
 
-def _disagree(gradients, *, along=True, first=True):
-    found = {axis for dim, axis in enumerate(("dp", "cp", "tp"))
-             if (gradients != np.take(gradients, [0], dim)).any()}
-    if not along:
-        return {"dp", "cp", "tp"} - found
-    return found if first else {axis for dim, axis in enumerate(("dp", "cp", "tp"))
-                                if (np.diff(gradients[:1, :1, :1], axis=dim) != 0).any()}
+def _disagree(gradients):
+    return {axis for dim, axis in enumerate(("dp", "cp", "tp"))
+            if (gradients != np.take(gradients, [0], dim)).any()}
+
+
+def _through_rank_0(gradients):
+    rows = {"dp": gradients[:, 0, 0], "cp": gradients[0, :, 0], "tp": gradients[0, 0]}
+    return {axis for axis, row in rows.items() if (row != row[0]).any()}
 
 
 def _broken_sums() -> Iterator[tuple[str, tuple]]:
@@ -287,24 +249,20 @@ def _broken_sums() -> Iterator[tuple[str, tuple]]:
             if axis not in missing:
                 terms = np.broadcast_to(terms.sum(dim, keepdims=True), terms.shape)
         yield f"{' and '.join(missing) or 'nothing'} left out", (terms.copy(),)
-
-
-def _same_missing(given: Any, right: set, gradients) -> None:
-    if not isinstance(given, (set, frozenset, list, tuple)):
-        raise NotYet("return a set of names of axes")
-    if set(given) != right:
-        raise NotYet("along which axes do ranks differ that should hold one number?")
+    alike = np.array([[3, 3], [3, 7]])[:, None, :]
+    yield "dp and tp left out, some terms alike", (np.repeat(alike, 4, axis=1),)
 
 
 missing_axis = Function(
     "ex-missing-axis",
     About("Which axis was left out?", "design", 3, 20,
           "find a missing sum from the gradients of all ranks"),
-    "my_missing(gradients)", _disagree, _broken_sums, _same_missing,
-    "found in six runs, two of them with two mistakes",
+    "my_missing(gradients)", _disagree, _broken_sums, names_the_missing,
+    "found in seven runs, three of them with two mistakes",
     {
-        "ranks that agree were added; those that differ were not": {"along": False},
-        "look at all ranks, not at the first alone": {"first": False},
+        "ranks that agree were added; those that differ were not":
+            lambda gradients: {"dp", "cp", "tp"} - _disagree(gradients),
+        "two ranks may agree by chance: look at all": _through_rank_0,
     },
 )
 
@@ -324,7 +282,7 @@ def _zigzags() -> Iterator[tuple[str, tuple]]:
             yield f"rank {r} of {P}", (rng.integers(0, 50, n + 1), own)
 
 
-def _same_pairs(given: Any, right: tuple, tokens, own) -> None:
+def _same_pairs(given, right: tuple, tokens, own) -> None:
     inputs, targets = items(given, "(inputs, targets)", 2)
     same_array(inputs, right[0], "inputs")
     same_array(targets, right[1], "targets",
