@@ -197,8 +197,10 @@ four_times_dp = Numbers(
         Asked("tp", 1 / 4, "", {1: "the batch stays: how many micro-batches has a replica now?"}),
         Asked("cp", 1 / 4, "", {1: "a ring for each layer and micro-batch"}),
         Asked("pp", 1 / 4, "", {4: "a stage passes on each of its micro-batches"}),
-        Asked("dp", _GROWN, "", {4: "a ring sends nearly twice the gradients, on however many ranks",
-              1 / 4: "once a step, whatever the micro-batches", 1: "nearly: a ring has more ranks now"}),
+        Asked("dp", _GROWN, "", {
+              4: "a ring sends nearly twice the gradients, on however many ranks",
+              1 / 4: "once a step, whatever the micro-batches",
+              1: "nearly: a ring has more ranks now"}),
         Asked("tp_weak", 1, "", {1 / 4: "now the batch grows with the replicas", 4: "per rank"}),
         Asked("dp_weak", _GROWN, "", {
               4: "does a rank have more weights in a larger batch?"}),
