@@ -97,7 +97,7 @@ no_fifth_factor = Numbers(
               128: "an expert each: but ep must divide the ranks that it is cut out of",
               16: "cp counts as well"}),
     ],
-    "D x T x p x C, and E divides D x C",
+    "dp x tp x pp x cp, and ep divides dp x cp",
     keyed=True,
 )
 
@@ -166,7 +166,7 @@ ring_and_gather = Numbers(
         Asked("grouped", 2 * _SHARE / 8, "bytes", {
               2 * _SHARE: "one key head for eight query heads: whose width counts?"}),
     ],
-    "C / 2 times less, once, and not for each layer",
+    "half as many times less as there are ranks, once, and not for each layer",
     keyed=True,
 )
 
