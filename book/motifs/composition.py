@@ -1,10 +1,11 @@
-"""Chapters 23 to 26: the groups of a mesh; a run that fails and goes on from what it saved."""
+"""Chapters 23 to 26: groups of a mesh, and of gradients that are added; a run that fails."""
 
 from itertools import pairwise
 
 from book.motifs.marks import HEIGHT, WIDTH, Motif, scale
 from dtlib.composition.failures.fleet import Fleet, Lifetime, Recovery
 from dtlib.composition.failures.simulation import simulate_fleet
+from dtlib.composition.uses import USES
 from dtlib.mesh import Mesh
 
 
@@ -20,6 +21,22 @@ def groups() -> Motif:
                 lift = 22 + 6 * (right - left)
                 top = ((x(left) + x(right)) / 2, middle + side * min(lift, HEIGHT / 2 - 4))
                 motif.arc((x(left), middle), top, (x(right), middle), colours[axis], 1.2)
+    for rank in mesh.ranks:
+        motif.dot(x(rank), middle, 7, "ink")
+    return motif
+
+
+def sums() -> Motif:
+    """Sixteen ranks; arcs join those that add a norm's gradient, a matrix's and an expert's."""
+    motif, mesh = Motif(), Mesh.of(pp=2, dp=2, cp=2, tp=2)
+    x, middle = scale(0, mesh.size - 1, 24, WIDTH - 24), HEIGHT / 2
+    drawn = {"norm": ("forward", -1, 50), "queries": ("communication", 1, 52),
+             "expert": ("backward", 1, 26)}  # fmt: skip
+    for weight, (colour, side, lift) in drawn.items():
+        groups = {tuple(mesh.sub(*USES[weight].summed, rank=rank).ranks) for rank in mesh.ranks}
+        for left, right in (pair for group in sorted(groups) for pair in pairwise(group)):
+            top = ((x(left) + x(right)) / 2, middle + side * lift)
+            motif.arc((x(left), middle), top, (x(right), middle), colour, 1.4)
     for rank in mesh.ranks:
         motif.dot(x(rank), middle, 7, "ink")
     return motif
@@ -41,4 +58,4 @@ def progress() -> Motif:
     return motif
 
 
-CHAPTERS = {"23": groups, "26": progress}
+CHAPTERS = {"23": groups, "25": sums, "26": progress}

@@ -4,7 +4,8 @@
 training step is a program whose ranks mean what one process means; `interpreters`, which run it;
 `programs`, the steps of the book and eleven silent bugs; `prices`, what a program sends; `block`, a
 feed-forward block as one; `search`, the cheapest of these; `reduction`, over which axes a gradient
-is added; `hybrid`, all strategies in one run; `checkpoint`, which saves such a run for any other layout;
+is added; `uses`, what a step does with each weight; `mixture`, a layer with experts on three axes;
+`hybrid`, all strategies in one run; `checkpoint`, which saves such a run for any other layout;
 `failures`, what they cost a long run.
 """
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from dtlib.composition.block import BlockProgram, SentLine
     from dtlib.composition.search import cheapest_program
     from dtlib.composition.reduction import reduction_axes
+    from dtlib.composition.uses import USES, Use
+    from dtlib.composition.mixture import MIXTURE_USES, mixture_step
     from dtlib.composition.hybrid.parallel import HybridRun, parallelize
     from dtlib.composition.checkpoint.manifest import newest_checkpoint
     from dtlib.composition.checkpoint.saving import Loaded, load_checkpoint, save_checkpoint

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dtlib.explore.revolve_player.revolve_player import RevolvePlayer
     from dtlib.explore.offload_lab.offload_lab import OffloadLab
     from dtlib.explore.mesh_painter.mesh_painter import MeshPainter
+    from dtlib.explore.gradient_sums.gradient_sums import GradientSums
     from dtlib.explore.placement_puzzle.placement_puzzle import PlacementPuzzle
 # fmt: on
 

@@ -18,6 +18,7 @@ from dtlib.explore import (
     Cuts,
     Explorer,
     Fastest,
+    GradientSums,
     HandFit,
     Headroom,
     MemoryBar,
@@ -209,6 +210,10 @@ EVERY[MeshPainter] = {
 EVERY[PlacementPuzzle] = {"tokens": 4096, "hidden": 8192, "ffn": 32768, "task": Task(
     "Divide both weights and send least.", "typed == 1 and divided == 2 and sent <= least",
     {"x": "copied", "w1": "columns", "w2": "rows"}, "Columns, then rows.",
+)}  # fmt: skip
+EVERY[GradientSums] = {"task": Task(
+    "Find the weight of two terms, and add them.", "due == 2 and right == 1",
+    {"weight": "expert"}, "Over dp alone.",
 )}  # fmt: skip
 EVERY[OneRun] = {
     "params": 175e9, "tokens": 300e9, "gpu": catalog["a100-sxm"],
