@@ -19,8 +19,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from book.notebooks.stubs import exercise_text, stub
 from dtlib.contents import chapters
 from dtlib.exercises.declarations.on_page import asked_on_page
+from dtlib.exercises.declarations.question import pauses_of, questions_of
 from dtlib.exercises.manifest import Exercise, exercises_of
-from dtlib.exercises.questions.question import pauses_of, questions_of
 
 LABEL = re.compile(r"^:label: (ex-\S+)$", re.MULTILINE)
 SCRIPTS = ("reader/judge.js", "reader/answers.js", "code/offer.js")

@@ -11,8 +11,8 @@ from sphinx.application import Sphinx
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from dtlib.contents import Chapter, parts
+from dtlib.exercises.declarations.question import pauses_of, questions_of
 from dtlib.exercises.manifest import exercises_of
-from dtlib.exercises.questions.question import pauses_of, questions_of
 
 PAGE = "book/calibration"
 

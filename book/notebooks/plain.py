@@ -19,8 +19,8 @@ from book.notebooks.boxes import Box, opened, parts, quoted, shown
 from book.notebooks.stubs import Stub, exercise_text, stub
 from book.notebooks.words import Words
 from dtlib.contents import Chapter, chapters
+from dtlib.exercises.declarations.question import pauses_of, questions_of
 from dtlib.exercises.manifest import Exercise, exercises_of
-from dtlib.exercises.questions.question import pauses_of, questions_of
 
 CHECKED = re.compile(r"^```python\n(?:(?!^```).)*?^check\((?:(?!^```).)*^```$\n?", re.M | re.S)
 CLAIMS = re.compile(r"^## Claims\n+(.*)\Z", re.MULTILINE | re.DOTALL)

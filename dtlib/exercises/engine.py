@@ -2,8 +2,8 @@
 
 from dtlib.contents import chapters
 from dtlib.exercises.declarations.declaration import Declaration
+from dtlib.exercises.declarations.question import pauses_of, questions_of
 from dtlib.exercises.manifest import exercises_of, groups, manifest
-from dtlib.exercises.questions.question import pauses_of, questions_of
 from dtlib.exercises.verdict import NotYet, Passed, UnknownExercise
 from dtlib.exercises.worlds.world import TransportError
 

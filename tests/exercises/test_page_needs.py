@@ -15,7 +15,7 @@ for name in {absent!r}: sys.modules[name] = None
 sys.thread_info = types.SimpleNamespace(name="pthread-stubs")
 from dtlib.exercises import NotYet
 from dtlib.exercises.manifest import exercises_of
-from dtlib.exercises.questions.question import pauses_of, questions_of
+from dtlib.exercises.declarations.question import pauses_of, questions_of
 needs = {{}}
 for group in {groups!r}:
     asked = [*questions_of(group), *pauses_of(group)]

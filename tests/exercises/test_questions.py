@@ -9,8 +9,8 @@ from test_declarations import misjudged
 
 from dtlib.contents import chapters, written
 from dtlib.exercises.declarations.numbers import Asked
+from dtlib.exercises.declarations.question import pauses_of, question, questions_of
 from dtlib.exercises.manifest import manifest
-from dtlib.exercises.questions.question import pauses_of, question, questions_of
 
 ASKED = {c.number: questions_of(c.number) for c in chapters() if questions_of(c.number)}
 PAUSES = [one for chapter in written() for one in pauses_of(chapter.number)]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dtlib.exercises.declarations.declaration import Declaration
+from dtlib.exercises.declarations.question import pauses_of, questions_of
 from dtlib.exercises.manifest import exercises_of
-from dtlib.exercises.questions.question import pauses_of, questions_of
 
 
 class Row(NamedTuple):

@@ -14,10 +14,11 @@ from zlib import crc32
 import torch
 
 from dtlib.composition.checkpoint.boxes import Box, sizes, volume
+from dtlib.errors import DtlibError
 from dtlib.formulas.require import require
 
 
-class CheckpointError(ValueError):
+class CheckpointError(DtlibError, ValueError):
     """What is wrong with a checkpoint, or why it cannot be this run's."""
 
 

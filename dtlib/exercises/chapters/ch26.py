@@ -11,9 +11,10 @@ from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
-from dtlib.exercises.judge import function, items, number, perform, whole
+from dtlib.exercises.judge import items, number, whole
+from dtlib.exercises.judges.disks import loses_nothing
 from dtlib.exercises.verdict import NotYet
-from dtlib.exercises.worlds.disk import MANIFEST, disks_of
+from dtlib.exercises.worlds.disk import MANIFEST
 from dtlib.foundations import failure_multiplier, failure_overhead, optimal_interval, young_interval
 
 # fmt: off
@@ -229,25 +230,10 @@ def _save(disk, step, shards, *, synced=True, last=True, aside=True, fresh=True)
         commit()
 
 
-def _save_law(answer: Any) -> None:
-    function(answer, "my_save(disk, step, shards)")
-    saved = [data for name, data in _OLD.items() if not name.startswith(MANIFEST)]
-    for operations, disk, returned in disks_of(partial(perform, answer), _OLD, 20, list(_NEW)):
-        after = "at its end" if returned else f"stopped after {operations} operations"
-        try:
-            found = disk.newest()
-        except NotYet as wrong:
-            raise NotYet(f"{after}: {wrong.reason}") from None
-        if found not in ((10, saved), (20, _NEW)):
-            raise NotYet(f"{after}: the newest checkpoint is neither the old one nor the new one")
-        if returned and found[0] != 20:
-            raise NotYet(f"{after}: the newest checkpoint is that of step {found[0]}")
-
-
 manifest_last = Made(
     "ex-manifest-last",
     About("The manifest last", "design", 3, 25, "save so that a stop at any moment loses nothing"),
-    _save_law, lambda: _save,
+    lambda answer: loses_nothing(answer, _OLD, _NEW), lambda: _save,
     "wherever the machine stops, the newest checkpoint is whole",
     {
         "is missing": lambda: partial(_save, last=False),

@@ -1,7 +1,7 @@
 """Quick questions of chapter 1, One machine is not enough."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import (
     adam_state_bytes,
     attention_flops_fraction,

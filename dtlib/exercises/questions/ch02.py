@@ -1,7 +1,7 @@
 """Quick questions of chapter 2, The roofline with a network."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import (
     GB,
     TFLOP,

@@ -1,7 +1,7 @@
 """Quick questions of chapter 3, The memory and links of a cluster."""
 
 from dtlib.exercises.declarations.numbers import Asked
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import (
     GB,
     Axis,

@@ -1,7 +1,7 @@
 """Quick questions of chapter 3a, Feeding the data."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import fetches_in_flight, read_amplification, safe_depth
 
 # fmt: off

@@ -2,7 +2,7 @@
 
 from dtlib.collectives import ring_all_reduce_time
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import (
     GB,
     KB,

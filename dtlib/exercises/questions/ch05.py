@@ -1,7 +1,7 @@
 """Quick questions of chapter 5, What compute costs."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import (
     break_even_time,
     day,

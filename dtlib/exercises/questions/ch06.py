@@ -1,7 +1,7 @@
 """Quick questions of chapter 6, Estimating before running."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.memory import (
     fused_layer_bytes,
     gathered_bytes,

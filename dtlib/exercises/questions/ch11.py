@@ -3,7 +3,7 @@
 from math import factorial
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 
 # fmt: off
 _GRADIENTS = (6, -2, 5, 7)

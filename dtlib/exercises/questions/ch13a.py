@@ -6,7 +6,7 @@ from dtlib.collectives import (
     multi_rail_ring_all_reduce_time,
 )
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB
 
 # fmt: off

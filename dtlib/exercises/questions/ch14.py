@@ -4,7 +4,7 @@ import math
 
 from dtlib.collectives import ring_all_reduce_sent_bytes
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import MB, bucketed_time, ms
 from dtlib.parallelism import overlapped_steps
 

@@ -4,7 +4,7 @@ import math
 
 from dtlib.collectives import ring_all_reduce_sent_bytes, ring_all_reduce_time
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB, TFLOP, tensor_parallel_width, us
 from dtlib.parallelism import tensor_parallel_layer_bytes
 

@@ -1,7 +1,7 @@
 """Quick questions of chapter 16, Pipeline parallelism."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import ms
 from dtlib.parallelism.pipeline import (
     one_f_one_b_peak_count,

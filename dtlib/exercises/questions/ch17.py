@@ -3,7 +3,7 @@
 from math import exp
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB, ms, us
 from dtlib.parallelism import ring_hop_bytes
 from dtlib.parallelism.sequence.cost import (

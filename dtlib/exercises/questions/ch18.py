@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from dtlib.collectives import ring_all_reduce_sent_bytes
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB, catalog, expert_parallel_width
 from dtlib.parallelism import busiest_expert_time, expert_capacity, routed_bytes
 

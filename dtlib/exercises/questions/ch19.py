@@ -1,7 +1,7 @@
 """Quick questions of chapter 19, Where the memory goes."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB, GiB, TransformerSpec, catalog
 from dtlib.memory import (
     AllocatorModel,

@@ -3,7 +3,7 @@
 from math import ceil, hypot
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.memory import (
     held_gradient_bytes,
     held_optimizer_bytes,

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB
 from dtlib.memory import (
     one_slot_advances,

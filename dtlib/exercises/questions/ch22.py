@@ -1,7 +1,7 @@
 """Quick questions of chapter 22, Offloading."""
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB, TB, TFLOP, catalog, ms
 from dtlib.memory import (
     hiding_bandwidth,

@@ -3,7 +3,7 @@
 from dtlib.collectives import ring_all_reduce_sent_bytes
 from dtlib.composition import Change, Placed, cheapest_way
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.mesh import Mesh, Partial, Replicate, Shard
 
 # fmt: off

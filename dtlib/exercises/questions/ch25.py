@@ -3,7 +3,7 @@
 from dtlib.composition.mixture import MIXTURE_USES
 from dtlib.composition.uses import USES, Use
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations.roofline.one_ratio import context_parallel_tokens
 from dtlib.layout import Layout
 from dtlib.parallelism.data.cost import micro_batch_count

@@ -5,7 +5,7 @@ import math
 from dtlib.composition import failure_shares, restarting_multiplier
 from dtlib.composition.checkpoint.boxes import boxes_of_run, common
 from dtlib.exercises.declarations.numbers import Asked, Chosen
-from dtlib.exercises.questions.question import question
+from dtlib.exercises.declarations.question import question
 from dtlib.foundations import retried_time, young_interval
 
 # fmt: off
@@ -69,7 +69,8 @@ how_many_spares = question(
 
 ten_and_ten = question(
     "pause-ten-and-ten",
-    "A run of 20 steps is resumed after 10, without the cursor of its data. Of its 20 batches, how many different ones has it seen?",
+    "A run of 20 steps is resumed after 10, without the cursor of its data. Of its 20 batches, how "
+    "many different ones has it seen?",
     Asked("batches", 10, slips={
           20: "where does the resumed run begin to read?",
           0: "it does read, but which batches?"}),
@@ -88,7 +89,8 @@ boxes_of_a_line = question(
 
 who_reads_what = question(
     "pause-who-reads-what",
-    "A dimension of 24 lies on 4 ranks and is read by 3. How many old parts does each new one read?",
+    "A dimension of 24 lies on 4 ranks and is read by 3. How many old parts does each new one "
+    "read?",
     Asked("parts", sum(common(((8, 16),), ((6 * old, 6 * old + 6),)) is not None
                        for old in range(4)), slips={
           1: "a part of 8 from parts of 6", 4: "which old parts have none of 8 to 15?",

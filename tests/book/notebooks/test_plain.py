@@ -15,8 +15,8 @@ from book.notebooks.plain import plain
 from book.notebooks.residues import KINDS, problems, residues
 from book.notebooks.words import UnknownMarkup, Words
 from dtlib.contents import chapters
+from dtlib.exercises.declarations.question import pauses_of, questions_of
 from dtlib.exercises.manifest import exercises_of
-from dtlib.exercises.questions.question import pauses_of, questions_of
 
 SOURCES = [*notebook_sources(), *lab_sources()]
 CHAPTERS = [ROOT / f"{one.page}.md" for one in chapters() if (ROOT / f"{one.page}.md").exists()]
