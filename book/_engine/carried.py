@@ -18,7 +18,7 @@ ABSENT = {
 }  # fmt: skip
 # Widgets draw in the page by themselves, their Python is for notebooks; no page speaks of a fleet's
 # failures before chapter 26 is written, and what a click fetches has its limit.
-LEFT_OUT = ("explore", "__main__", "composition.failures", "composition.hybrid")
+LEFT_OUT = ("explore", "__main__", "composition.hybrid")
 
 
 def carried(package: Path) -> list[Path]:
