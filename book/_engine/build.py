@@ -71,6 +71,5 @@ def engine(name: str = "cowasm") -> Engine:
         package = pinned()["pyodide"]
         scripts |= {f"pyodide/{file}": file_of("pyodide", file) for file in package.files}
         return Engine(name, scripts, (pack("dtlib", contents.dtlib()),))
-    scripts["cowasm-kernel.js"] = (HERE / "vendor/cowasm.js").read_bytes()
     packs = ("python", contents.python), ("numpy", contents.numpy), ("dtlib", contents.dtlib)
     return Engine(name, scripts, tuple(pack(one, files()) for one, files in packs))

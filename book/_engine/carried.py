@@ -16,8 +16,7 @@ ABSENT = {
     "matplotlib", "mmap", "multiprocessing", "nbformat", "quickjs", "sqlite3", "sympy", "torch",
     "traitlets", "xml",
 }  # fmt: skip
-# Widgets draw in the page by themselves, their Python is for notebooks; no page speaks of a fleet's
-# failures before chapter 26 is written, and what a click fetches has its limit.
+# Widgets draw in the page by themselves, their Python is for notebooks; a hybrid run needs ranks.
 LEFT_OUT = ("explore", "__main__", "composition.hybrid")
 
 

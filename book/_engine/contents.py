@@ -50,7 +50,7 @@ ABSENT = """def __getattr__(name):
 
 
 def python() -> Files:
-    """CPython, its kernel and the standard library."""
+    """CPython, its kernel with the script that starts it, and the standard library."""
     with zipfile.ZipFile(io.BytesIO(file_of("python-wasm", "dist/python-stdlib.zip"))) as inside:
         modules = {
             LIBRARY + name: inside.read(name)
@@ -58,6 +58,7 @@ def python() -> Files:
             if not name.endswith("/") and not CUT_OF_PYTHON.search(name)
         }
     return {
+        "/usr/lib/kernel.js": (ROOT / "book/_engine/vendor/cowasm.js").read_bytes(),
         "/usr/lib/kernel.wasm": file_of("@cowasm/kernel", "dist/kernel/kernel.wasm"),
         "/usr/lib/python.wasm": file_of("python-wasm", "dist/python.wasm"),
         **modules,

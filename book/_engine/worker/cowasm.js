@@ -1,7 +1,6 @@
 // One engine behind the seam: CPython 3.11 and numpy, from the package python-wasm. All lies in memory.
-import { Buffer, Volume, createFsFromVolume, load, path } from "./cowasm-kernel.js";
-
-const PYTHON = "/usr/lib/python.wasm", KERNEL = "/usr/lib/kernel.wasm";
+// Its kernel's script comes with the pack, where it is a third as long.
+const PYTHON = "/usr/lib/python.wasm", KERNEL = "/usr/lib/kernel.wasm", SCRIPT = "/usr/lib/kernel.js";
 const MEMORY = 1000; // MB that Python may take
 const AT_ONCE = 65_536; // random bytes that a browser gives at a time
 const STREAMS = [["stderr", "w"], ["stdout", "w"], ["stdin", "r"]];
@@ -11,7 +10,6 @@ function ended(how) {
 }
 
 const bindings = {
-  path,
   hrtime: () => BigInt(Math.round(performance.now() * 1e6)),
   exit: ended("ended itself"),
   kill: ended("was ended"),
@@ -23,8 +21,15 @@ const bindings = {
   },
 };
 
+// The kernel's script, a module like any other once it has an address.
+async function kernelOf(files) {
+  const [[, bytes]] = files.filter(([file]) => file === SCRIPT);
+  const url = URL.createObjectURL(new Blob([bytes], { type: "text/javascript" }));
+  try { return await import(url); } finally { URL.revokeObjectURL(url); }
+}
+
 // A file system with the standard streams, in which `write` makes folders as they are needed.
-function fileSystem() {
+function fileSystem({ Buffer, Volume, createFsFromVolume, path }) {
   const volume = new Volume(), fs = createFsFromVolume(volume), made = new Set();
   fs.mkdirSync("/dev");
   fs.mkdirSync("/tmp");
@@ -42,7 +47,7 @@ function fileSystem() {
   return { fs, write };
 }
 
-function options(out) {
+function options(out, Buffer) {
   const decoders = [1, 2].map(() => new TextDecoder());
   const send = (stream) => (bytes) => out(decoders[stream - 1].decode(bytes, { stream: true }), stream);
   return {
@@ -57,8 +62,10 @@ function options(out) {
 }
 
 export async function boot(files, out) {
-  const { fs, write } = fileSystem(), big = new Map();
-  for (const [file, bytes] of files) file.endsWith(".wasm") ? big.set(file, bytes) : write(file, bytes);
+  const kernelScript = await kernelOf(files), { load, path, Buffer } = kernelScript;
+  const { fs, write } = fileSystem(kernelScript), big = new Map();
+  for (const [file, bytes] of files.filter(([file]) => file !== SCRIPT))
+    file.endsWith(".wasm") ? big.set(file, bytes) : write(file, bytes);
   fs.writeFileSync(PYTHON, ""); // that it exists is all that is asked of it
   // The two big modules are compiled side by side, off this thread; extension modules when they are imported.
   const compiled = new Map(await Promise.all(
@@ -69,8 +76,8 @@ export async function boot(files, out) {
     new WebAssembly.Instance(compiled.get(file) ?? new WebAssembly.Module(bytesOf(file)), imports);
   const kernel = await load({
     source: KERNEL,
-    bindings: { ...bindings, fs, posix: { getpid: () => 1, getppid: () => 1 } },
-    options: options(out),
+    bindings: { ...bindings, path, fs, posix: { getpid: () => 1, getppid: () => 1 } },
+    options: options(out, Buffer),
     importWebAssembly: async (file, imports) => instance(file, imports),
     importWebAssemblySync: instance,
     readFileSync: bytesOf,
