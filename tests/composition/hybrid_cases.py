@@ -17,9 +17,6 @@ SPECS = {
     "old": TransformerSpec("old", 4, 16, 4, 32, tied=True, positions=16),
     "experts": TransformerSpec("experts", 4, 16, 4, 32, gated=True, norm="rms",
                                moe=MoE(experts=4, active=2, ffn=8, shared=1)),
-    "wide": TransformerSpec("wide", 8, 16, 8, 32, kv_heads=4, norm="rms", tied=True),
-    "many experts": TransformerSpec("many experts", 8, 16, 8, 32, norm="rms", bias=False,
-                                    moe=MoE(experts=8, active=2, ffn=16, dense_layers=1)),
 }  # fmt: skip
 # A key's bias is added to all scores alike, which no softmax sees: its gradient is rounding alone,
 # and Adam divides that by its own size.
@@ -40,12 +37,13 @@ def some_batches(spec, sequences: int, seq: int, count: int) -> list[tuple]:
 
 
 @cache
-def one_process(kind: str, sequences: int, seq: int, steps: int) -> tuple:
+def one_process(kind, sequences: int, seq: int, steps: int) -> tuple:
     """Gradients, loss and norm of the first step, and the weights after all, of one process."""
-    model = GPT(SPECS[kind], dtype=torch.float64)
+    spec = SPECS.get(kind, kind)
+    model = GPT(spec, dtype=torch.float64)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     first = None
-    for tokens, targets in some_batches(SPECS[kind], sequences, seq, steps):
+    for tokens, targets in some_batches(spec, sequences, seq, steps):
         loss = next_token_loss(model(tokens), targets)
         loss.backward()
         gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
@@ -57,8 +55,11 @@ def one_process(kind: str, sequences: int, seq: int, steps: int) -> tuple:
 
 
 def on_ranks(kind, layout, order, sequences, seq, steps, change=None, **options) -> tuple:
-    """The same of a `HybridRun`; `change` is a function of it before its first step."""
-    spec = SPECS[kind]
+    """The same of a `HybridRun`; `change` is a function of it before its first step.
+
+    Raises AssertionError on a rank whose weights are not the bits that it shares with others.
+    """
+    spec = SPECS.get(kind, kind)
     mesh = Mesh.of(**{axis: getattr(layout, axis) for axis in order})
     run = parallelize(GPT(spec, dtype=torch.float64), mesh, layout, **options)
     if change:
@@ -73,6 +74,8 @@ def on_ranks(kind, layout, order, sequences, seq, steps, change=None, **options)
         optimizer.step()
         optimizer.zero_grad()
     weights = run.state_dict()
+    for parameter, piece in run.pieces.of.items() if layout.zero < 3 and not change else ():
+        assert torch.equal(parameter, weights[piece.name][piece.place]), (layout, piece)
     run.close()
     return *first, weights
 

@@ -1,7 +1,7 @@
 """A model, a mesh and a layout: a training run of which every rank has its part."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -20,6 +20,7 @@ from dtlib.memory.zero.clipping import clip_gradients
 from dtlib.memory.zero.full import FullySharded
 from dtlib.memory.zero.square import check_elementwise
 from dtlib.mesh import Mesh
+from dtlib.parallelism.operators.counting import Log, counted
 from dtlib.parallelism.pipeline.execute import run
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 from dtlib.parallelism.sequence import layouts
@@ -131,6 +132,20 @@ class HybridRun:
         if self.layout.zero < 3:
             return self.pieces.whole({p: p for p in self.pieces.of})
         return self.pieces.whole(self._of_stages(FullySharded.state_dict))
+
+    @contextmanager
+    def counted(self) -> Iterator[dict[str, Log]]:
+        """Count what this rank sends while the block runs, group by group.
+
+        Yields a `Log` (of `dtlib.parallelism.counted`) by the name of each group of `places`: "tp",
+        "pp" and "cp", along an axis; "tokens" and "replicas", over which gradients are added;
+        "experts", among which tokens are routed; "copies", of key heads. Two names of the same
+        ranks are one group, and have equal logs: without experts "replicas" are "tokens", and with
+        one rank along dp "tokens" are "cp". The loss is added over "tokens", too: 8 bytes.
+        """
+        with ExitStack() as stack:
+            groups = self.places.groups
+            yield {name: stack.enter_context(counted(group)) for name, group in groups.items()}
 
     def close(self) -> None:
         """Give the process groups back; the run is over."""

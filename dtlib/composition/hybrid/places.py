@@ -28,8 +28,8 @@ class Places:
     each has the same key heads. Every rank makes one, as it makes groups.
     Attributes: `at`, the coordinate along each axis; `tp`, `cp`, `pp`, the groups along an axis;
     `tokens` and `experts`, as above; `copies`, of key heads; `sums`, the group for each set of axes
-    over which gradients are added; `everyone`. Raises TypeError for another mesh or layout;
-    ValueError for an axis of another name, and for sizes that differ.
+    over which gradients are added; `groups`, all of these by name; `everyone`. Raises TypeError for
+    another mesh or layout; ValueError for an axis of another name, and for sizes that differ.
     """
 
     def __init__(self, mesh: Mesh, layout: Layout, copies: int = 1):
@@ -42,6 +42,7 @@ class Places:
         }
         made = make_each_once(ranks for lists in rows.values() for ranks in lists.values())
         own = {name: made[ranks] for name, ranks in rows[dist.get_rank()].items()}
+        self.groups = own
         self.tp, self.cp, self.pp = own["tp"], own["cp"], own["pp"]
         self.tokens, self.experts, self.copies = own["tokens"], own["experts"], own["copies"]
         self.sums = {TOKEN_AXES: self.tokens, ("replicas",): own["replicas"]}
