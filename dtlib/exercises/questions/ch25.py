@@ -71,6 +71,17 @@ copies_of_an_expert = question(
 
 _ONCE = {"micro_batch": 2, "seq": 16, "heads": 4, "kv_heads": 2, "cp": 2, "element_bytes": 8}
 _NARROW, _WIDE = (ring_attention_bytes(hidden=hidden, **_ONCE) for hidden in (16, 32))
+batches_without_dp = question(
+    "pause-batches-without-dp",
+    "A step has eight sequences, and a rank computes two at a time. How many micro-batches does it "
+    "compute where dp is 1 and cp, tp and pp are 2?",
+    Asked("micro-batches", Layout(cp=2, tp=2, pp=2, micro_batch=2).micro_batches(8), slips={
+          2: "cp cuts each sequence, and not the batch",
+          8: "two sequences go through the stages together",
+          1: "only dp hands out sequences"}),
+    "all eight, two at a time: dp alone hands out sequences",
+)
+
 ring_under_a_pipeline = question(
     "pause-ring-under-a-pipeline",
     "In the second layout there is no tp, a stage of one layer, two replicas and so two "

@@ -67,6 +67,15 @@ how_many_spares = question(
     "what comes in a day, times how many days it stays",
 )
 
+slower_repair = question(
+    "pause-slower-repair",
+    "Repair becomes twice as slow. How many nodes are away at a time now, on average?",
+    Asked("nodes", 48 * 4, slips={
+          96: "that is with two days of repair",
+          48: "as many come in a day as before, and each stays longer"}),
+    "the same rate, twice as long: 128 spares would be a cliff now",
+)
+
 ten_and_ten = question(
     "pause-ten-and-ten",
     "A run of 20 steps is resumed after 10, without the cursor of its data. Of its 20 batches, how "
@@ -98,6 +107,17 @@ who_reads_what = question(
     "0 to 7 is in two parts, and so are 8 to 15 and 16 to 23",
 )
 
+overwritten_in_place = question(
+    "pause-overwritten-in-place",
+    "A job works for 300 s and then overwrites its one checkpoint in 30 s. A failure comes at a "
+    "random moment. With which probability is there no whole checkpoint?",
+    Asked("probability", 30 / 330, slips={
+          0.1: "a round is the work and the write",
+          0: "what is on the disk in the middle of a write?",
+          0.5: "how much of a round is the write?"}),
+    "one round in eleven is the write: and then all work since the start is lost",
+)
+
 which_byte = question(
     "pause-which-byte",
     "A weight lies in float32. Each of its 32 bits is as likely to flip as any other. With which "
@@ -108,6 +128,39 @@ which_byte = question(
           24 / 32: "one flipped bit of the exponent of 1.0 seldom makes it all ones",
           0: "only one of 32 bits makes 1.0 infinite"}),
     "only the highest bit of the exponent makes 1.0 infinite; a checksum sees all 32",
+)
+
+mean_of_three_rows = question(
+    "pause-mean-of-three-rows",
+    "The twelve sequences go on five ranks: three, three, two, two and two. By which weight must "
+    "the mean gradient of a rank with three sequences be multiplied before the sum?",
+    Asked("weight", 3 / 12, slips={
+          0.2: "a mean of means counts the sequences of small shares more",
+          1 / 3: "that turns its sum into its mean; it has done so already",
+          3: "the sum of all weights must be 1"}),
+    "each sequence counts a twelfth, so three count a quarter",
+)
+
+one_of_64_away = question(
+    "pause-one-of-64-away",
+    "Of 64 replicas one is away for ten minutes after each failure, and failures come every 3.09 "
+    "hours. Which share of the job's work is not done because of that?",
+    Asked("share", 600 / (3.09 * 3600) / 64, slips={
+          600 / (3.09 * 3600): "one of 64 is away, and the others work",
+          1 / 64: "it is away for ten minutes of every three hours",
+          1 - 600 / (3.09 * 3600) / 64: "that is what is done"}),
+    "a 64th of ten minutes in three hours: less than a thousandth",
+)
+
+bugs_and_buddies = question(
+    "pause-bugs-and-buddies",
+    "A bug stops all nodes at once, and then no copy in memory is left. If all other interruptions "
+    "of the published table could be undone from a buddy, which share could not?",
+    Asked("share", 54 / 419, slips={
+          54 / 365: "of all interruptions, the bugs included",
+          1 - 54 / 419: "that is what a buddy can undo",
+          6 / 419: "those are the silent ones; how many rows are bugs?"}),
+    "54 of 419: so the writes to disk stay, and may be rarer",
 )
 
 ask_half_the_life = question(
