@@ -7,6 +7,7 @@ from functools import partial
 from itertools import product
 from random import Random
 
+import torch.distributed as dist
 from hybrid_cases import errors_of, on_ranks, one_process, wrong
 
 from dtlib.foundations import MoE, TransformerSpec
@@ -67,14 +68,17 @@ def refusal(spec, layout: Layout) -> str | None:
 
 
 def tried(examples) -> list:
-    """What this rank finds for each example, or what it is told of one that cannot be."""
+    """What the ranks find for each example, or are told of one that cannot be; the first one says.
+
+    The others have compared their own weights with what it says, bit by bit.
+    """
     found = []
     for spec, layout, schedule, sequences in examples:
         try:
             found.append(on_ranks(spec, layout, AXES, sequences, SEQ, 1, schedule=schedule))
         except ValueError as error:
             found.append(str(error))
-    return found
+    return found if dist.get_rank() == 0 else []
 
 
 def test_there_are_as_many_layouts_as_factors_say():

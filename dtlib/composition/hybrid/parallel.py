@@ -152,8 +152,11 @@ class HybridRun:
         self.places.close()
 
     def _precision(self, x: torch.Tensor):
-        device = x.device.type
-        return nullcontext() if self.dtype is None else torch.autocast(device, self.dtype)
+        if self.dtype is None:
+            return nullcontext()
+        # A copy in fewer bits that later micro-batches use as well gets its gradient last, when
+        # ZeRO 3 has released the weight.
+        return torch.autocast(x.device.type, self.dtype, cache_enabled=self.layout.zero < 3)
 
     def _sharded(self, stage: nn.Module) -> FullySharded:
         units = list(stage.blocks.values())

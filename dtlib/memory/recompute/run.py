@@ -247,7 +247,11 @@ class FirstRun:
         kind = self.device.type
         self.autocast = None  # tensors without data have none
         if torch.amp.is_autocast_available(kind):
-            self.autocast = (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            self.autocast = {
+                "enabled": torch.is_autocast_enabled(kind),
+                "dtype": torch.get_autocast_dtype(kind),
+                "cache_enabled": torch.is_autocast_cache_enabled(),
+            }
         self.parameters: list[torch.Tensor] = []
         self.versions: list[int] = []
 
@@ -270,8 +274,7 @@ class FirstRun:
         if self.autocast is None:
             yield
             return
-        enabled, dtype = self.autocast
-        with torch.autocast(self.device.type, dtype=dtype, enabled=enabled):
+        with torch.autocast(self.device.type, **self.autocast):
             yield
 
 

@@ -244,6 +244,20 @@ def test_autocast_is_that_of_the_forward_pass():
     assert same(step_in_bf16(chain_of(revolve(6, 2))), step_in_bf16(plain))
 
 
+def test_what_runs_again_keeps_copies_in_fewer_bits_only_if_the_forward_pass_did():
+    seen = []
+
+    def noted(x):
+        seen.append(torch.is_autocast_cache_enabled())
+        return x * 2
+
+    for kept in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=kept):
+            y = recompute_chain(uniform(3, 1), [noted] * 3, torch.ones(3, requires_grad=True))
+        y.sum().backward()
+    assert len(seen) == 10 and seen == [False] * 5 + [True] * 5  # the last layer runs once
+
+
 def test_without_gradients_the_layers_just_run():
     layers, x = blocks(), torch.randn(2, 5, 16, dtype=torch.float64)
     with torch.no_grad(), Meter(layers) as meter:
