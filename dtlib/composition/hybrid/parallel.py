@@ -219,9 +219,11 @@ def parallelize(
     of dp x cp, and what ZeRO shards along dp x cp.
     Arguments: `model`, a `GPT`, the same on every rank, which is left as it is; `mesh`, of all
     ranks, its axes among dp, cp, pp, tp in any order; `layout`, of the same sizes; `schedule`, a
-    builder of (p, m), by default 1F1B, interleaved where the layout says so; `tokens` and
-    `attention`, who has which tokens of cp and how they are exchanged (chapter 17); `dtype` to
-    compute in, such as bfloat16 (autocast), while weights and gradients stay as they are.
+    builder of (p, m), or of (p, m, v) that is given the layout's `interleave`, by default 1F1B,
+    interleaved where the layout says so; `tokens` and `attention`, who has which tokens of cp and
+    how they are exchanged (chapter 17); `dtype` to compute in, such as bfloat16 (autocast), while
+    weights and gradients stay as they are. The layout's `flash`, a matter of kernels, changes
+    nothing here.
     Returns a `HybridRun`. Raises TypeError for a model that lacks a part; ValueError, before any
     message, for what the layout does not divide and for what does not go together.
     Source: Narayanan et al. 2021.
