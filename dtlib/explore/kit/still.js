@@ -75,7 +75,8 @@ function roomOf(parts, spec, state, seen, figuresAt, width) {
   const others = open.filter(({ kind }) => kind !== "choice");
   const heights = [
     ...choices.map(({ label, words }) => touch * linesOf([label, ...words], width)),
-    ...(narrow || column ? others : others.filter((_, i) => i % 2 === 0)).map(() => 18 + touch),
+    ...(narrow || column ? others : others.filter((_, i) => i % 2 === 0))
+      .map(({ kind }) => (kind === "toggle" ? 0 : 18) + touch),
     ...(open.length < panel.length ? [touch] : []), // the word that opens the others
   ];
   const controls = 8 + heights.reduce((sum, height) => sum + height + 4, -4);
