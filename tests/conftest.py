@@ -7,6 +7,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from site_server import served_site
 
+from dtlib.runtime import launch
+
 # It has no doctests, and by the time they are looked for a folder's own conftest has its name.
 collect_ignore = ["conftest.py"]
 
@@ -35,6 +37,13 @@ def pytest_configure(config):
 def home():
     """The address of the built site."""
     yield from served_site()
+
+
+@pytest.fixture(scope="module")
+def eight():
+    """Eight ranks, kept for the tests of a file."""
+    with launch(8, timeout=120) as ranks:
+        yield ranks
 
 
 @pytest.fixture(scope="session")

@@ -299,6 +299,19 @@ def test_twenty_steps_are_ten_and_ten_to_the_bit(tmp_path):
         assert torch.equal(one, other)
 
 
+def test_a_checkpoint_of_a_deeper_model_is_refused_and_the_run_is_as_it_was(tmp_path):
+    def made(layers):
+        return torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(layers)))
+
+    deep, shallow = made(3), made(2)
+    save_checkpoint(tmp_path, deep, torch.optim.SGD(deep.parameters(), lr=1.0), step=1)
+    before = [p.detach().clone() for p in shallow.parameters()]
+    with pytest.raises(CheckpointError, match=r"model\.2\.bias: is in the checkpoint, and no rank"):
+        load_checkpoint(tmp_path, shallow)
+    assert all(torch.equal(p, old) for p, old in zip(shallow.parameters(), before, strict=True))
+    assert load_checkpoint(tmp_path, made(3)).step == 1  # without an optimizer its state is left
+
+
 def test_extra_state_and_the_token_are_plain_files(tmp_path):
     here = write_checkpoint(tmp_path, 3, parts(3), extra={"lr": 0.1})
     body = json.loads((here / NAME).read_text().splitlines()[1])

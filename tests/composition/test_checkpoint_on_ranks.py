@@ -28,13 +28,6 @@ WAYS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def eight():
-    """Eight ranks, kept for the tests of this file."""
-    with launch(8, timeout=120) as ranks:
-        yield ranks
-
-
 def trained(kind, layout, steps, save=None, load=None):
     """The weights after these steps of a run, saved at its end, or loaded at its beginning."""
     layout = Layout(**layout)

@@ -10,7 +10,6 @@ from dtlib.memory import rank_memory
 from dtlib.mesh import Mesh, make_groups
 from dtlib.models import GPT, gradients, next_token_loss, relative_errors
 from dtlib.parallelism import counted, ring_attention_bytes
-from dtlib.runtime import launch
 
 SPEC = TransformerSpec(
     "tiny", layers=2, hidden=16, heads=4, kv_heads=2, vocab=16, norm="rms", bias=False,
@@ -21,12 +20,6 @@ LAYOUTS = [
     Layout(dp=2, cp=2, pp=2, ep=2, micro_batch=2),
     Layout(cp=2, tp=2, pp=2, ep=2, sequence_parallel=True, micro_batch=2),
 ]
-
-
-@pytest.fixture(scope="module")
-def eight():
-    with launch(8, timeout=120) as ranks:
-        yield ranks
 
 
 @pytest.fixture(scope="module")

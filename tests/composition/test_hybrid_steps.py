@@ -21,15 +21,8 @@ from dtlib.mesh import Mesh
 from dtlib.models import GPT, next_token_loss, relative_errors
 from dtlib.parallelism import pipeline, tensor_parallel_layer_bytes, vocab_loss_bytes
 from dtlib.parallelism.pipeline import pipeline_sent_bytes
-from dtlib.runtime import launch
 
 THREE = {"dp": 2, "pp": 2, "tp": 2}
-
-
-@pytest.fixture(scope="module")
-def eight():
-    with launch(8, timeout=60) as ranks:
-        yield ranks
 
 
 def run_of(kind, layout, weights=torch.float64, **options):
@@ -136,6 +129,24 @@ def test_a_scaled_loss_trains_the_same_and_all_ranks_skip_what_overflows(eight, 
         assert losses == pytest.approx(losses_then, rel=1e-3)
     after = {scale for _, _, scale, _ in eight.run(scaled_steps, THREE | more, 2.0**30)}
     assert len(after) == 1 and after.pop() < 2.0**30
+
+
+def kept_apart():
+    """Whether each of the optimizers of a step keeps the state of its own flat tensors only."""
+    run = run_of("experts", {"dp": 4, "tp": 2, "ep": 2, "zero": 1})
+    optimizer = run.optimizer(torch.optim.AdamW)
+    seen = [optimizer.state.get(flat.own, {}) for flat in optimizer.flats]
+    for tokens, targets in some_batches(SPECS["experts"], 8, 8, 1):
+        run.forward_backward(tokens, targets)
+        optimizer.step()
+    owned = [{flat.own for flat in one.flats} for one in optimizer.optimizers]
+    kept = [set(one.state) for one in optimizer.optimizers]
+    run.close()
+    return not any(seen), len(owned) > 1, owned == kept, set(optimizer.state) == set.union(*owned)
+
+
+def test_each_optimizer_keeps_the_state_of_its_own_parts_and_of_no_other(eight):
+    assert set(eight.run(kept_apart)) == {(True,) * 4}
 
 
 def refuses_others():

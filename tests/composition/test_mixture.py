@@ -18,17 +18,10 @@ from dtlib.composition import (
     mixture_step,
 )
 from dtlib.mesh import Copies, Mesh, Replicate, Shard, make_groups
-from dtlib.runtime import launch
 
 MESH = Mesh.of(dp=2, cp=2, tp=2)
 RIGHT = {name: use.summed for name, use in MIXTURE_USES.items()}
 LEFT_OUT = [(name, axis) for name, axes in RIGHT.items() for axis in axes]
-
-
-@pytest.fixture(scope="module")
-def eight():
-    with launch(8, timeout=120) as ranks:
-        yield ranks
 
 
 def types(name: str, axes) -> bool:

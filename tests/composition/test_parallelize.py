@@ -20,7 +20,7 @@ from dtlib.mesh import Mesh
 from dtlib.models import GPT
 from dtlib.parallelism import pipeline
 from dtlib.parallelism.sequence import layouts
-from dtlib.runtime import RankError, launch
+from dtlib.runtime import RankError
 
 THREE = {"dp": 2, "pp": 2, "tp": 2}
 SP = {"sequence_parallel": True}
@@ -54,13 +54,6 @@ EQUAL = {
     "five axes": ("experts", {"cp": 2, "tp": 2, "pp": 2, "ep": 2} | SP, {}),
     "replicated experts, ZeRO 3": ("experts", {"dp": 4, "tp": 2, "zero": 3}, {}),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def eight():
-    """Eight ranks, kept for the tests of this file."""
-    with launch(8, timeout=120) as ranks:
-        yield ranks
 
 
 @pytest.mark.parametrize("case", EQUAL.values(), ids=EQUAL)

@@ -17,7 +17,6 @@ from dtlib.layout import Layout
 from dtlib.mesh import Mesh, make_groups
 from dtlib.models import GPT, gradients, next_token_loss, relative_errors
 from dtlib.parallelism.tensor import layers
-from dtlib.runtime import launch
 
 SPECS = {
     "dense": TransformerSpec("dense", 2, 16, 4, 32, kv_heads=2, tied=True, positions=8),
@@ -40,12 +39,6 @@ SMALL = {
     "a tied table": (r"^embedding", "dense", {"dp": 4, "pp": 2}, {"dp": "cp", "pp": "tie"}),
 }  # fmt: skip
 CASES = [(kind, axis) for kind, (*_, axes) in SMALL.items() for axis in axes]
-
-
-@pytest.fixture(scope="module")
-def eight():
-    with launch(8, timeout=60) as ranks:
-        yield ranks
 
 
 def batch(spec):

@@ -58,7 +58,7 @@ class Manifest:
                     f"{name}: its parts are of tensors of several shapes or kinds"
                 )
             hole = missing_from(entries[0].shape, (entry.box for entry in entries))
-            if hole:
+            if hole is not None:
                 raise CheckpointError(f"{name}: no rank has the box {hole} of {entries[0].shape}")
 
 

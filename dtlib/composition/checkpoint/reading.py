@@ -1,13 +1,13 @@
 """All ranks read a checkpoint: each takes what its parts share with those that were written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
 
 from dtlib.composition.checkpoint.boxes import common, volume, within
 from dtlib.composition.checkpoint.manifest import Manifest, newest_checkpoint, read_manifest
-from dtlib.composition.checkpoint.shards import CheckpointError, Part, read_entry
+from dtlib.composition.checkpoint.shards import CheckpointError, Part, dtype_name, read_entry
 from dtlib.composition.checkpoint.writing import Ranks
 
 
@@ -30,20 +30,20 @@ def found_manifest(folder: str | Path, ranks: Ranks) -> tuple[Path, Manifest]:
     return found[ranks.rank]
 
 
-def check_same(parts: Sequence[Part], manifest: Manifest, whole: bool = True) -> None:
-    """Raise CheckpointError unless the parts are of the checkpoint's tensors.
+def check_same(parts: Sequence[Part], manifest: Manifest, others: Iterable[str] = ()) -> None:
+    """Raise CheckpointError unless the parts are of the checkpoint's tensors, and it has no more.
 
-    With `whole`, a tensor of the checkpoint that nobody wants is one of another model, too.
+    `others`: the names of tensors that are had by other ranks, or that nobody needs.
     """
     written = manifest.tensors()
-    wanted = {p.name: (tuple(p.shape), str(p.tensor.dtype).removeprefix("torch.")) for p in parts}
+    wanted = {p.name: (tuple(p.shape), dtype_name(p.tensor)) for p in parts}
     for name, (shape, dtype) in wanted.items():
         if name not in written:
             raise CheckpointError(f"{name}: the checkpoint has no such tensor: of another model?")
         if written[name] != (shape, dtype):
             said = f"{written[name][1]} of shape {written[name][0]}"
             raise CheckpointError(f"{name}: is {dtype} of shape {shape} here, and {said} there")
-    left = sorted(set(written) - set(wanted)) if whole else ()
+    left = sorted(set(written) - set(wanted) - set(others))
     if left:
         raise CheckpointError(f"{left[0]}: is in the checkpoint, and no rank has it here")
 
@@ -54,34 +54,29 @@ def read_parts(here: Path, manifest: Manifest, parts: Sequence[Part], ranks: Ran
     Nothing is changed before all ranks have all: meanwhile a rank has its parts twice. Raises
     CheckpointError, on every rank, as `read_entry` does.
     """
-    by_name: dict[str, list] = {}
-    for entry in manifest.entries:
-        by_name.setdefault(entry.name, []).append(entry)
-
-    def read() -> list[torch.Tensor]:
-        return [_assembled(here, by_name[part.name], part) for part in parts]
-
-    kept: list = []
-    ranks.all_did(lambda: kept.extend(read()))
+    values = [torch.empty_like(part.tensor, device="cpu") for part in parts]
+    ranks.all_did(lambda: _fill(here, manifest, list(zip(parts, values, strict=True))))
     with torch.no_grad():
-        for part, value in zip(parts, kept, strict=True):
+        for part, value in zip(parts, values, strict=True):
             part.tensor.copy_(value)
 
 
-def _assembled(here: Path, entries: Sequence, part: Part) -> torch.Tensor:
-    value = torch.empty_like(part.tensor, device="cpu")
-    filled = 0
-    for entry in _disjoint(entries):
-        shared = common(entry.box, part.box)
-        if shared is not None:
-            there = read_entry(here, entry)
-            value[within(shared, part.box)] = there[within(shared, entry.box)]
-            filled += volume(shared)
-    if filled != volume(part.box):
-        raise CheckpointError(f"{part.name}: of the box {part.box} only {filled} numbers are there")
-    return value
-
-
-def _disjoint(entries: Sequence) -> list:
-    """One entry for each box."""
-    return list({entry.box: entry for entry in entries}.values())
+def _fill(here: Path, manifest: Manifest, wanted: Sequence[tuple[Part, torch.Tensor]]) -> None:
+    """Each entry is read once, for all parts that share something with it."""
+    places: dict[str, list[int]] = {}
+    for place, (part, _) in enumerate(wanted):
+        places.setdefault(part.name, []).append(place)
+    left = [volume(part.box) for part, _ in wanted]
+    for entry in {(entry.name, entry.box): entry for entry in manifest.entries}.values():
+        boxes = {
+            place: common(entry.box, wanted[place][0].box) for place in places.get(entry.name, ())
+        }
+        sharing = {place: box for place, box in boxes.items() if box is not None}
+        there = read_entry(here, entry) if sharing else None
+        for place, box in sharing.items():
+            part, value = wanted[place]
+            value[within(box, part.box)] = there[within(box, entry.box)]
+            left[place] -= volume(box)
+    for (part, _), lacks in zip(wanted, left, strict=True):
+        if lacks:
+            raise CheckpointError(f"{part.name}: {lacks} numbers of {part.box} are not there")

@@ -63,7 +63,10 @@ def load_checkpoint(folder: str | Path, run, optimizer=None, *, group=None) -> L
     if optimizer is not None:
         make_state(run, optimizer, manifest)
     parts = parts_of(run, optimizer)
-    ranks.all_did(lambda: check_same(parts, manifest, whole=False))
+    others = set().union(*ranks.told({part.name for part in parts}))
+    unasked = ("random.",) if optimizer is not None else ("random.", "optimizer.")
+    others.update(name for name in manifest.tensors() if name.startswith(unasked))
+    ranks.all_did(lambda: check_same(parts, manifest, others))
     writers = sum(name.startswith("random.") for name in manifest.tensors())
     random = _random(ranks.rank % writers) if writers else None
     read_parts(here, manifest, [*parts, *([random] if random else [])], ranks)

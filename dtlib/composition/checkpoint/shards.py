@@ -72,27 +72,30 @@ class Entry:
         return f"{self.file}, bytes {self.offset} to {end - 1}, {self.name}"
 
 
+def dtype_name(tensor: torch.Tensor) -> str:
+    """As a manifest has it.
+
+    >>> dtype_name(torch.zeros(2))
+    'float32'
+    """
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def bytes_of(tensor: torch.Tensor) -> memoryview:
     """The bytes of a tensor, without a copy where it lies in one piece in the host's memory."""
     flat = tensor.detach().contiguous().cpu().reshape(-1)
     return memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")
 
 
-def entries_of(file: str, parts: Sequence[Part]) -> list[Entry]:
-    """What the manifest will say of the parts of a file, in the order in which they are written."""
-    entries, offset = [], 0
+def blocks_of(file: str, parts: Sequence[Part], entries: list[Entry]) -> Iterator[memoryview]:
+    """The parts' bytes, one after the other; `entries` gets what the manifest says of each."""
+    offset = 0
     for part in parts:
         data = bytes_of(part.tensor)
-        dtype = str(part.tensor.dtype).removeprefix("torch.")
-        place = (part.name, tuple(part.shape), part.box, dtype, file)
+        place = (part.name, tuple(part.shape), part.box, dtype_name(part.tensor), file)
         entries.append(Entry(*place, offset, len(data), crc32(data)))
         offset += len(data)
-    return entries
-
-
-def blocks_of(parts: Sequence[Part]) -> Iterator[memoryview]:
-    """The bytes of the parts, one after the other."""
-    return (bytes_of(part.tensor) for part in parts)
+        yield data
 
 
 def read_entry(folder: Path, entry: Entry) -> torch.Tensor:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
-from torch import nn
 
 from dtlib.composition.checkpoint.boxes import Box, boxes_of_run, moved, sizes, volume, whole_box
 from dtlib.composition.checkpoint.manifest import Manifest
@@ -38,7 +37,7 @@ def parts_of(run, optimizer=None) -> list[Part]:
     parts = [p for q, held in weights.items() for p in _cut("model", q.detach(), held)]
     if optimizer is not None:
         for q, held in slots_of(run, optimizer).items():
-            for key, value in optimizer_state(optimizer, q).items():
+            for key, value in optimizer.state.get(q, {}).items():
                 if torch.is_tensor(value):
                     parts += _cut(f"optimizer.{key}", value, held)
     return parts
@@ -67,30 +66,21 @@ def slots_of(run, optimizer) -> dict[torch.Tensor, list[Held]]:
     return {flat.own: list(_in_flat(flat, weights)) for flat in optimizer.flats}
 
 
-def optimizer_state(optimizer, parameter) -> dict:
-    """What an optimizer keeps of one of its parameters."""
-    several = getattr(optimizer, "optimizers", [optimizer])
-    return next((o.state[parameter] for o in several if parameter in o.state), {})
-
-
 def make_state(run, optimizer, manifest: Manifest) -> None:
     """Give a fresh optimizer the state that a checkpoint has: zeros, for the numbers to come."""
+    kinds: dict[str, dict] = {}
+    for name, kind in manifest.tensors().items():
+        what, _, of = name.partition(".")
+        if what == "optimizer":
+            key, _, of = of.partition(".")
+            kinds.setdefault(of, {})[key] = kind
     several = getattr(optimizer, "optimizers", [optimizer])
-    kinds = {
-        name: kind for name, kind in manifest.tensors().items() if name.startswith("optimizer.")
-    }
+    home = {q: one.state for one in several for g in one.param_groups for q in g["params"]}
     for q, held in slots_of(run, optimizer).items():
-        owner = next(o for o in several if any(q is p for g in o.param_groups for p in g["params"]))
-        for name, (shape, dtype) in kinds.items():
-            key, _, of = name.removeprefix("optimizer.").partition(".")
-            if held and of == held[0].name and key not in owner.state.get(q, {}):
-                like = {"dtype": getattr(torch, dtype), "device": q.device}
-                whole = shape == held[0].shape
-                owner.state[q][key] = (
-                    torch.zeros_like(q, dtype=like["dtype"])
-                    if whole
-                    else torch.zeros(shape, **like)
-                )
+        for key, (shape, dtype) in kinds.get(held[0].name, {}).items() if held else ():
+            size = q.shape if shape == held[0].shape else shape
+            zeros = torch.zeros(size, dtype=getattr(torch, dtype), device=q.device)
+            home[q][q].setdefault(key, zeros)
 
 
 def _all_of(piece, shapes: Mapping) -> Held:
@@ -106,27 +96,17 @@ def _sharded(module: FullySharded, pieces: Mapping) -> dict[torch.Tensor, list[H
     """The pieces that stage 3 of ZeRO has left of parameters."""
     found: dict[torch.Tensor, list[Held]] = {}
     for flat in module._flats():
-        runs = {p: (start, stop) for p, start, stop, _ in _runs(flat)}
-        for parameter, piece in flat.piece_of.items():
-            start, stop = runs.get(parameter, (0, 0))
-            found[piece] = [pieces[parameter]._replace(start=start, stop=stop)]
+        for parameter, run in zip(flat.parameters, flat.runs, strict=True):
+            start, stop = (run.start, run.stop) if run.start < run.stop else (0, 0)
+            found[flat.piece_of[parameter]] = [pieces[parameter]._replace(start=start, stop=stop)]
     return found
 
 
 def _in_flat(flat, weights: Mapping) -> Iterator[Held]:
-    for parameter, start, stop, first in _runs(flat):
-        (held,) = weights[parameter]
-        yield held._replace(start=start, stop=stop, first=first)
-
-
-def _runs(flat) -> Iterator[tuple[nn.Parameter, int, int, int]]:
-    """What of each parameter lies in a flat tensor's own part, and from where on there."""
-    offset = 0
-    for parameter, size in zip(flat.parameters, flat.sizes, strict=True):
-        start, stop = max(flat.place.start, offset), min(flat.place.stop, offset + size)
-        if start < stop:
-            yield parameter, start - offset, stop - offset, start - flat.place.start
-        offset += size
+    for parameter, run in zip(flat.parameters, flat.runs, strict=True):
+        if run.start < run.stop:
+            (held,) = weights[parameter]
+            yield held._replace(**run._asdict())
 
 
 def _cut(kind: str, tensor: torch.Tensor, holds: Iterable[Held]) -> Iterator[Part]:

@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 
+import torch.distributed as dist
+
 from dtlib.composition.checkpoint.boxes import volume
 from dtlib.composition.checkpoint.disk import Disk, write_safely
-from dtlib.composition.checkpoint.manifest import (
-    NAME,
-    complete_steps,
-    folder_of,
-    merged,
-)
-from dtlib.composition.checkpoint.shards import CheckpointError, Part, blocks_of, entries_of
+from dtlib.composition.checkpoint.manifest import NAME, complete_steps, folder_of, merged
+from dtlib.composition.checkpoint.shards import CheckpointError, Entry, Part, blocks_of
 from dtlib.formulas.require import require_count
+from dtlib.parallelism.operators.messages import ranks_of
 
 TOKEN = "written-by"
 
@@ -26,8 +24,6 @@ class Ranks:
     """The ranks of a group, which tell each other things; without a group, this process alone."""
 
     def __init__(self, group=None):
-        from dtlib.parallelism.operators.messages import ranks_of
-
         self.group = group
         self.rank, self.P = (0, 1) if group is None else ranks_of(group)
 
@@ -35,8 +31,6 @@ class Ranks:
         """What every rank says, in their order."""
         if self.group is None:
             return [thing]
-        import torch.distributed as dist
-
         everybody: list = [None] * self.P
         dist.all_gather_object(everybody, thing, group=self.group)
         return everybody
@@ -127,8 +121,8 @@ def _own_share(parts: Sequence[Part], ranks: Ranks) -> list[Part]:
 
 
 def _written(path: Path, parts: Sequence[Part], disk: Disk) -> list:
-    entries = entries_of(path.name, parts)
-    write_safely(disk, path, blocks_of(parts))
+    entries: list[Entry] = []
+    write_safely(disk, path, blocks_of(path.name, parts, entries))
     return entries
 
 

@@ -23,7 +23,7 @@ from dtlib.models.protocols import ExpertMixture
 from dtlib.parallelism.expert.layer import MoELayer, experts_per_rank
 from dtlib.parallelism.operators.adjoint import gather_slices, own_slice
 from dtlib.parallelism.operators.messages import ranks_of
-from dtlib.parallelism.sequence.model import ATTENTIONS
+from dtlib.parallelism.sequence.model import exchanging
 from dtlib.parallelism.tensor.layers import TOKENS
 from dtlib.parallelism.tensor.model import TensorParallelBlock, on_stream, share_of_feed_forward
 
@@ -41,7 +41,7 @@ class HybridBlock(TensorParallelBlock):
         layout, share = places.layout, partial(share_of_second_half, places=places)
         super().__init__(block, places.tp, layout.sequence_parallel, places.copies, share)
         if layout.cp > 1:
-            self.attention.mix = partial(_exchanged, ATTENTIONS[attention], tokens, places.cp)
+            self.attention.mix = exchanging(attention, tokens, places.cp)
         if layout.recompute == "selective":
             self.attention.mix = partial(checkpoint, self.attention.mix)
         self.run = how_to_run(layout)
@@ -87,8 +87,3 @@ def how_to_run(layout: Layout) -> Callable:
 
 def _plainly(function: Callable, *arguments):
     return function(*arguments)
-
-
-def _exchanged(attention, tokens, group, q_bnsd, k_bmsd, v_bmsd, positions):
-    table = tokens(q_bnsd.shape[2] * ranks_of(group)[1], ranks_of(group)[1])
-    return attention(q_bnsd, k_bmsd, v_bmsd, table, group)

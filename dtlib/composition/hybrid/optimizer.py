@@ -1,6 +1,5 @@
 """An optimizer that is sharded among the replicas of each weight, as a stage of ZeRO says."""
 
-from collections import ChainMap
 from collections.abc import Callable, Mapping
 
 import torch
@@ -38,7 +37,15 @@ class ShardedParts(torch.optim.Optimizer):
                     )  # fmt: skip
         super().__init__([flat.own for flat in self.flats], self.optimizers[0].defaults)
         self.param_groups = [group for one in self.optimizers for group in one.param_groups]
-        self.state = ChainMap(*(one.state for one in self.optimizers))
+
+    @property
+    def state(self) -> dict:
+        """What the optimizers keep of their flat tensors; a copy, so change what stands in it."""
+        return {q: kept for one in self.optimizers for q, kept in one.state.items()}
+
+    @state.setter
+    def state(self, made: dict) -> None:
+        """torch's constructor makes one; each optimizer has its own."""
 
     @property
     def flats(self) -> list:

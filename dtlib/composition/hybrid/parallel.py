@@ -88,8 +88,8 @@ class HybridRun:
         target counts.
         """
         schedule = self.schedule(self.layout.micro_batches(len(tokens_bs)))
-        inputs, positions = self._own(tokens_bs)
-        targets, _ = self._own(targets_bs)
+        positions = self._positions(tokens_bs)
+        inputs, targets = (self._own(rows, positions) for rows in (tokens_bs, targets_bs))
         count = int((targets_bs != IGNORED).sum())
         require(count > 0, OWNER, "the number of targets that count", count, "at least 1")
         loss, plain = partial(self._loss, count=count / scale), self.layout.zero == 0
@@ -185,17 +185,19 @@ class HybridRun:
             )
         }
 
-    def _own(self, rows_bs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """This rank's sequences, and of these its tokens, with their positions."""
-        layout, at = self.layout, self.places.at
-        seq = rows_bs.shape[1]
+    def _positions(self, tokens_bs: torch.Tensor) -> torch.Tensor:
+        """The places in a sequence of the tokens of this rank of cp."""
+        layout, seq = self.layout, tokens_bs.shape[1]
         positions = torch.arange(seq)
         if layout.cp > 1:
-            positions = torch.as_tensor(self.tokens_of(seq, layout.cp)[at["cp"]])
+            positions = torch.as_tensor(self.tokens_of(seq, layout.cp)[self.places.at["cp"]])
         if layout.sequence_parallel:
             require_divisor(OWNER, "tp", layout.tp, "the tokens of a rank of cp", len(positions))
-        positions = positions.to(rows_bs.device)
-        return rows_bs.chunk(layout.dp)[at["dp"]][:, positions], positions
+        return positions.to(tokens_bs.device)
+
+    def _own(self, rows_bs: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """This rank's sequences, and of these its tokens."""
+        return rows_bs.chunk(self.layout.dp)[self.places.at["dp"]][:, positions]
 
     def _loss(self, logits_bsv, targets_bs, count: float) -> torch.Tensor:
         total = vocab_parallel_cross_entropy(logits_bsv, targets_bs, self.places.tp, "sum")

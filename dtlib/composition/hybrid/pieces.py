@@ -14,6 +14,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from dtlib.parallelism.tensor.cuts import Cut
+from dtlib.parallelism.tensor.model import cut_of
+
 
 class Piece(NamedTuple):
     """A box of a weight: (start, stop) along each dimension."""
@@ -27,20 +30,18 @@ class Piece(NamedTuple):
         return tuple(slice(*stretch) for stretch in self.box)
 
 
-def piece_of(name: str, whole: torch.Size, part: torch.Size, rank: int, P: int) -> Piece:
-    """The piece that `rank` of `P` along tp has, from the shapes of the whole and of its part.
+def piece_of(name: str, shape: torch.Size, cut: Cut, rank: int, P: int) -> Piece:
+    """The piece that `rank` of `P` along tp has of a weight that is cut so.
 
-    Where there are more ranks than parts, ranks in a row have the same one.
-
-    >>> piece_of("query.weight", torch.Size([8, 6]), torch.Size([2, 6]), rank=1, P=4).box
+    >>> piece_of("query.weight", torch.Size([8, 6]), Cut(0), rank=1, P=4).box
     ((2, 4), (0, 6))
-    >>> piece_of("key.weight", torch.Size([4, 6]), torch.Size([2, 6]), rank=3, P=4).box
+    >>> piece_of("key.weight", torch.Size([4, 6]), Cut(0, copies=2), rank=3, P=4).box
     ((2, 4), (0, 6))
     """
-    box = []
-    for size, width in zip(whole, part, strict=True):
-        start = rank * (size // width) // P * width if width < size else 0
-        box.append((start, start + width))
+    box = [(0, size) for size in shape]
+    if cut.dim is not None:
+        own = cut.own(shape[cut.dim], rank, P)
+        box[cut.dim] = (own.start, own.stop)
     return Piece(name, tuple(box))
 
 
@@ -61,7 +62,8 @@ class Pieces:
         self.of: dict[nn.Parameter, Piece] = {}
         for known_as, parameter in (n for s in stages.values() for n in s.named_parameters()):
             name = alias[known_as]
-            self.of[parameter] = piece_of(name, self.shapes[name], parameter.shape, rank, P)
+            cut = cut_of(name, model.spec.kv_heads, P)
+            self.of[parameter] = piece_of(name, self.shapes[name], cut, rank, P)
         everybody: list = [None] * dist.get_world_size(everyone)
         dist.all_gather_object(everybody, list(self.of.values()), group=everyone)
         self.holders: dict[Piece, list[int]] = {}

@@ -8,6 +8,10 @@ The nouns:
 - **Reduce**: the ranks' gradients are added, and each rank gets the part that it owns.
 """
 
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
 import torch
 from torch import nn
 
@@ -15,6 +19,14 @@ from dtlib.formulas.require import require
 from dtlib.parallelism.data.flat import Flat
 from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.runtime.names import all_gather_single, reduce_scatter_single
+
+
+class Run(NamedTuple):
+    """What of a flattened parameter lies in a part, from `first` on: `start` to `stop - 1`."""
+
+    first: int
+    start: int
+    stop: int
 
 
 class PartedFlat(Flat):
@@ -45,6 +57,14 @@ class PartedFlat(Flat):
     def place(self) -> slice:
         """Where this rank's part lies in the whole."""
         return slice(self.rank * self.part, (self.rank + 1) * self.part)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """What of each parameter lies in this rank's part, perhaps nothing."""
+        ends = list(accumulate(self.sizes, initial=-self.place.start))
+        borders = [min(max(end, 0), self.part) for end in ends]
+        of_each = zip(ends[:-1], borders[:-1], borders[1:], strict=True)
+        return [Run(first, first - end, stop - end) for end, first, stop in of_each]
 
     def gather(self):
         """Start to fill the whole with all ranks' parts; wait for what it returns."""

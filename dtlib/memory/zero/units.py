@@ -9,7 +9,6 @@ The nouns:
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
 
 import torch
 from torch import nn
@@ -70,8 +69,6 @@ class GatheredFlat(PartedFlat):
 
     def __init__(self, parameters, group, dtype=None):
         super().__init__(parameters, group, dtype=dtype, apart=True)
-        self._ends = list(accumulate(self.sizes, initial=-self.place.start))
-        self._borders = [min(max(end, 0), self.part) for end in self._ends]
         trains = self.own.requires_grad
         views = self.cut_part(self.own.detach())
         self.pieces = [nn.Parameter(view, requires_grad=trains) for view in views]
@@ -81,13 +78,13 @@ class GatheredFlat(PartedFlat):
     def cut_part(self, part: torch.Tensor) -> list[torch.Tensor]:
         """Of a tensor like the part, one view for each parameter."""
         return [
-            part[start:stop].view(stop - start, *[1] * (len(shape) - 1))
-            for (start, stop), shape in zip(pairwise(self._borders), self.shapes, strict=True)
+            part[first : first + stop - start].view(stop - start, *[1] * (len(shape) - 1))
+            for (first, start, stop), shape in zip(self.runs, self.shapes, strict=True)
         ]
 
     def own_of(self, value: torch.Tensor, i: int) -> torch.Tensor:
         """Of a tensor like the parameter of number `i`, what belongs to its piece."""
-        start, stop = (border - self._ends[i] for border in self._borders[i : i + 2])
+        _, start, stop = self.runs[i]
         return value.reshape(-1)[start:stop].view(self.pieces[i].shape)
 
     def lay_out_part(self, tensors: Sequence[torch.Tensor | None]) -> torch.Tensor:

@@ -47,7 +47,7 @@ class ContextParallel(KeepsGroups):
             require_parts("context_parallel", MixingAttention, part, f"blocks[{number}].attention")
             if attention == "ulysses":
                 require_heads(part.heads, part.kv_heads, self.P)
-            part.mix = self._with_all(ATTENTIONS[attention])
+            part.mix = exchanging(attention, layout, group)
 
     def forward(self, tokens_bs):
         """The logits of this rank's tokens, in the order of its layout; every rank passes all."""
@@ -67,12 +67,15 @@ class ContextParallel(KeepsGroups):
         for parameter in trained_parameters(self.module):
             dist.all_reduce(parameter.grad, group=self.group)
 
-    def _with_all(self, attention: Callable) -> Callable:
-        def mix(q_bnsd, k_bmsd, v_bmsd, own_positions):
-            table = self.layout(q_bnsd.shape[2] * self.P, self.P)
-            return attention(q_bnsd, k_bmsd, v_bmsd, table, self.group)
 
-        return mix
+def exchanging(attention: str, layout: Callable, group) -> Callable:
+    """The `mix` of a `MixingAttention` whose ranks each hold the tokens that the layout says."""
+    (_, P), exchange = ranks_of(group), ATTENTIONS[attention]
+
+    def mix(q_bnsd, k_bmsd, v_bmsd, own_positions):
+        return exchange(q_bnsd, k_bmsd, v_bmsd, layout(q_bnsd.shape[2] * P, P), group)
+
+    return mix
 
 
 def trained_parameters(module) -> list:
