@@ -56,6 +56,15 @@ class Chapter:
         return f"chapters/{self.folder}/{self.file_name}"
 
     @property
+    def room(self) -> str:
+        """The name of its part as that of a package.
+
+        >>> chapter("12").room, chapter("7").room
+        ('collectives', 'scaling_laws')
+        """
+        return self.folder.partition("-")[2].replace("-", "_")
+
+    @property
     def tests(self) -> tuple[str, ...]:
         """Where the chapter's modules are tested: the room of that name, or a file of its own.
 

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 
-from dtlib.contents import chapters, padded
+from dtlib.contents import chapters
 from dtlib.errors import DtlibError
 from dtlib.exercises.declarations.declaration import Declaration
+from dtlib.exercises.declarations.rooms import declared, module_of
 from dtlib.formulas.table import Table
 
 KINDS = ("compute", "repair", "derive", "design")
@@ -86,7 +85,7 @@ def groups() -> dict[str, str]:
     >>> groups()["12"], groups()["all-reduce"]
     ('12', '12')
     """
-    numbers = [c.number for c in chapters() if find_spec(_module(c.number))]
+    numbers = [c.number for c in chapters() if module_of("chapters", c.number)]
     labs = {path.rpartition("/")[2]: c.number for c in chapters() for path in c.labs}
     return {number: number for number in numbers} | labs
 
@@ -100,7 +99,6 @@ def exercises_of(group: str) -> tuple[Exercise, ...]:
     """
     if group not in groups():
         return ()
-    declared = vars(import_module(_module(group))).values()
     return tuple(
         Exercise(
             label=f"{group}.{number}",
@@ -110,15 +108,14 @@ def exercises_of(group: str) -> tuple[Exercise, ...]:
             slug=declaration.slug,
             **declaration.about._asdict(),
         )
-        for number, declaration in enumerate(
-            (thing for thing in declared if isinstance(thing, Declaration)), start=1
-        )
+        for number, declaration in enumerate(declared(_module(group), Declaration), start=1)
     )
 
 
 def _module(group: str) -> str:
-    room = f"chapters.ch{padded(group)}" if group[0].isdigit() else f"labs.{group}"
-    return f"dtlib.exercises.{room.replace('-', '_')}"
+    if group[0].isdigit():
+        return module_of("chapters", group)
+    return f"dtlib.exercises.labs.{group.replace('-', '_')}"
 
 
 @cache

@@ -10,7 +10,7 @@ from wrong_answers import kept
 
 from dtlib.contents import chapter
 from dtlib.exercises import NotYet, check
-from dtlib.exercises.chapters import ch17
+from dtlib.exercises.chapters.parallelism import ch17
 from dtlib.exercises.declarations.declaration import About, no_library
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers

@@ -52,10 +52,11 @@ def test_a_package_that_is_needed_and_not_declared_is_found():
 IMPORTED = """
 import sys
 from importlib import import_module
+from dtlib.exercises.declarations.rooms import module_of
 from dtlib.exercises.manifest import groups
-for number in [group.zfill(2) for group in groups() if group.isdigit()] + ["03a", "13a"]:
-    for room in ("chapters", "questions"):
-        import_module(f"dtlib.exercises.{{room}}.ch{{number}}")
+for number in [group for group in groups() if group[0].isdigit()]:
+    for what in ("chapters", "questions"):
+        import_module(module_of(what, number))
 {more}
 heavy = ("numpy", "torch", "multiprocessing", "concurrent.futures", "matplotlib", "sympy")
 print(*[name for name in heavy if name in sys.modules])

@@ -9,7 +9,7 @@ from book._engine.replay import answers
 from book._engine.replay.answers import Row
 from book._engine.replay.page import PagePython, python_in_page
 from book._tools.layout import ROOT
-from dtlib.contents import padded
+from dtlib.contents import chapter, padded
 from dtlib.exercises.manifest import exercises_of, groups
 from dtlib.formulas.table import Table
 
@@ -98,5 +98,6 @@ def table(found: Sequence[Compared]) -> Table:
 
 
 def _listed(group: str) -> Path:
-    name = f"chapters/ch{padded(group)}" if group[0].isdigit() else f"labs/{group}"
-    return LISTED / f"{name.replace('-', '_')}.py"
+    if group[0].isdigit():
+        return LISTED / "chapters" / chapter(group).room / f"ch{padded(group)}.py"
+    return LISTED / "labs" / f"{group.replace('-', '_')}.py"

@@ -1,1 +1,1 @@
-"""The exercises of each chapter: a module a chapter, declarations in the order of its page."""
+"""The exercises of each chapter: a room for each part, a module a chapter, in the page's order."""

@@ -6,12 +6,10 @@ begins with `pause-`, and the text has its place: `:::{pause} pause-hops`.
 """
 
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 
-from dtlib.contents import padded
 from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
+from dtlib.exercises.declarations.rooms import declared, module_of
 
 
 def question(slug: str, text: str, asked: Asked | Chosen, verified: str) -> Numbers:
@@ -48,9 +46,5 @@ def _is_pause(one: Numbers) -> bool:
     return one.slug.startswith("pause-")
 
 
-def _declared(number: str) -> tuple[Numbers, ...]:
-    name = f"dtlib.exercises.questions.ch{padded(number)}"
-    if not find_spec(name):
-        return ()
-    declared = vars(import_module(name)).values()
-    return tuple(thing for thing in declared if isinstance(thing, Numbers))
+def _declared(number: str) -> list[Numbers]:
+    return declared(module_of("questions", number), Numbers)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtlib.exercises.chapters.ch01 import _enough, _steps_between
+from dtlib.exercises.chapters.foundations.ch01 import _enough, _steps_between
 
 PERCENT = st.integers(1, 99)
 

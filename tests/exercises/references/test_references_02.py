@@ -3,7 +3,7 @@
 import pytest
 
 from dtlib.exercises import PracticeJob
-from dtlib.exercises.chapters.ch02 import _JOBS, _clusters, _largest_cluster, _lost
+from dtlib.exercises.chapters.foundations.ch02 import _JOBS, _clusters, _largest_cluster, _lost
 from dtlib.exercises.practice.job import RunsSpent
 
 

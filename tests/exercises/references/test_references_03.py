@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from dtlib.exercises.chapters.ch03 import (
+from dtlib.exercises.chapters.foundations.ch03 import (
     _best_order,
     _by_bytes,
     _clusters,

@@ -1,6 +1,6 @@
 """What the exercises of chapter 3a compare with, found in another way."""
 
-from dtlib.exercises.chapters.ch03a import _fetches, _size, _traces, _waiting_time
+from dtlib.exercises.chapters.foundations.ch03a import _fetches, _size, _traces, _waiting_time
 from dtlib.foundations import prefetch
 
 

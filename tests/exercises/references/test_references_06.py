@@ -2,7 +2,7 @@
 
 import pytest
 
-from dtlib.exercises.chapters.ch06 import _exponent, _powers, _sheets, _tornado
+from dtlib.exercises.chapters.foundations.ch06 import _exponent, _powers, _sheets, _tornado
 
 
 def test_the_exponents_are_those_that_a_pencil_finds():

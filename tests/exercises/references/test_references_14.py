@@ -2,7 +2,7 @@
 
 import pytest
 
-from dtlib.exercises.chapters.ch14 import _step_time, _steps
+from dtlib.exercises.chapters.parallelism.ch14 import _step_time, _steps
 from dtlib.parallelism import simulate_step
 
 

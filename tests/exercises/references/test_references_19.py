@@ -2,7 +2,7 @@
 
 import torch
 
-from dtlib.exercises.chapters.ch19 import KEPT
+from dtlib.exercises.chapters.memory.ch19 import KEPT
 from dtlib.memory import saved_tensor_bytes
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dtlib.exercises.chapters.ch20 import _pass_time, _passes
+from dtlib.exercises.chapters.memory.ch20 import _pass_time, _passes
 
 
 def memory_given_back(gathers, computes, sizes, room):

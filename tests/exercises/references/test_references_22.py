@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dtlib.exercises.chapters import ch22
+from dtlib.exercises.chapters.memory import ch22
 from dtlib.exercises.judges.evictions import fetches, fewest
 from dtlib.memory import simulate_offload
 

@@ -5,7 +5,7 @@ import pytest
 from dtlib.composition.placement import Placed
 from dtlib.composition.types import PlacementError, Types
 from dtlib.exercises import NotYet
-from dtlib.exercises.chapters.ch23 import _groups, _layouts, _operands, _part, _rule
+from dtlib.exercises.chapters.composition.ch23 import _groups, _layouts, _operands, _part, _rule
 from dtlib.exercises.judges.typed import lies_as, meanings
 from dtlib.exercises.worlds import Steps, Threads, TransportError, record_groups
 from dtlib.later import np

@@ -1,6 +1,6 @@
 """Wrong answers of chapter 14 that no slip derives: (exercise, answer, what it must be told)."""
 
-from dtlib.exercises.chapters.ch14 import _shares
+from dtlib.exercises.chapters.parallelism.ch14 import _shares
 
 
 def nearly_the_best(batch, speeds):

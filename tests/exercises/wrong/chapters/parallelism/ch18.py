@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dtlib.exercises.chapters.ch18 import _counts as counts
-from dtlib.exercises.chapters.ch18 import _monitor as monitor
+from dtlib.exercises.chapters.parallelism.ch18 import _counts as counts
+from dtlib.exercises.chapters.parallelism.ch18 import _monitor as monitor
 
 COUNTS, MONITOR = "ex-repair-the-counts", "ex-collapse-monitor"
 

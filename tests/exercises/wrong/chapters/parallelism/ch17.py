@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from dtlib.exercises.chapters.ch17 import _block_gradients as gradients
-from dtlib.exercises.chapters.ch17 import _bring_home, _merge, _seen
+from dtlib.exercises.chapters.parallelism.ch17 import _block_gradients as gradients
+from dtlib.exercises.chapters.parallelism.ch17 import _bring_home, _merge, _seen
 
 
 def merge_without_the_empty(a, b):

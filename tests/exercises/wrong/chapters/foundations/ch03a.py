@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from dtlib.exercises.chapters.ch03a import _my_share, _reading_time, _size, _source, _starves
+from dtlib.exercises.chapters.foundations.ch03a import (
+    _my_share,
+    _reading_time,
+    _size,
+    _source,
+    _starves,
+)
 from dtlib.foundations import global_batch, mixed
 
 RIDGE, SAMPLER, LOADER = "ex-repair-whose-ridge", "ex-repair-sampler", "ex-size-a-loader"

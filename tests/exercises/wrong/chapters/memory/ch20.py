@@ -1,6 +1,6 @@
 """Wrong answers of chapter 20 that no slip derives: (exercise, answer, what it must be told)."""
 
-from dtlib.exercises.chapters.ch20 import _clip, _pass_time, _step
+from dtlib.exercises.chapters.memory.ch20 import _clip, _pass_time, _step
 
 CLIP, PASS, STEP = "ex-norm-of-all-parts", "ex-looking-ahead", "ex-one-step-of-stage-two"
 

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from dtlib.exercises.chapters.ch23 import _heads as heads
-from dtlib.exercises.chapters.ch23 import _part as part
-from dtlib.exercises.chapters.ch23 import _residual as residual
-from dtlib.exercises.chapters.ch23 import _rule as rule
+from dtlib.exercises.chapters.composition.ch23 import _heads as heads
+from dtlib.exercises.chapters.composition.ch23 import _part as part
+from dtlib.exercises.chapters.composition.ch23 import _residual as residual
+from dtlib.exercises.chapters.composition.ch23 import _rule as rule
 from dtlib.later import np
 
 SLAB, GROUPS, PART = "ex-rows-and-slabs", "ex-groups-that-cannot-hang", "ex-part-of-a-rank"

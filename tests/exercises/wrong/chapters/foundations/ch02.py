@@ -1,7 +1,7 @@
 """Wrong answers of chapter 2 that no slip derives: (exercise, answer, what it must be told)."""
 
-from dtlib.exercises.chapters import ch02
-from dtlib.exercises.chapters.ch02 import _bottleneck, _diagnose
+from dtlib.exercises.chapters.foundations import ch02
+from dtlib.exercises.chapters.foundations.ch02 import _bottleneck, _diagnose
 
 CHOICE, AXIS, JOB = "ex-hide-or-buy", "ex-one-axis", "ex-diagnose"
 

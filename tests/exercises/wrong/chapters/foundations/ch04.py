@@ -1,7 +1,12 @@
 """Wrong answers of chapter 4 that no slip derives: (exercise, answer, what it must be told)."""
 
 from dtlib.exercises import PracticeLink
-from dtlib.exercises.chapters.ch04 import _calibrate, _calibrate_with, _measured, optimal_chunks
+from dtlib.exercises.chapters.foundations.ch04 import (
+    _calibrate,
+    _calibrate_with,
+    _measured,
+    optimal_chunks,
+)
 from dtlib.foundations import fit_alpha_beta
 
 SIZE, CHUNKS, LINK = "ex-ninety-percent", "ex-optimal-chunks", "ex-design-calibration"

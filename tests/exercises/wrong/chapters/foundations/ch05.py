@@ -1,6 +1,6 @@
 """Wrong answers of chapter 5 that no slip derives: (exercise, answer, what it must be told)."""
 
-from dtlib.exercises.chapters.ch05 import _interrupted, _largest_gang, _spot_price
+from dtlib.exercises.chapters.foundations.ch05 import _interrupted, _largest_gang, _spot_price
 
 GANG = "ex-largest-gang"
 

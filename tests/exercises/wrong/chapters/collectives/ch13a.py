@@ -1,6 +1,10 @@
 """Wrong answers of chapter 13a that no slip derives: (exercise, answer, what it must be told)."""
 
-from dtlib.exercises.chapters.ch13a import _best_segments, _hierarchical_time, _rail_rings_time
+from dtlib.exercises.chapters.collectives.ch13a import (
+    _best_segments,
+    _hierarchical_time,
+    _rail_rings_time,
+)
 
 LEVELS, TAPER = "ex-sixteen-nodes", "ex-repair-taper"
 

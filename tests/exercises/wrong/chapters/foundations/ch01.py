@@ -2,9 +2,9 @@
 
 import math
 
-from dtlib.exercises.chapters.ch01 import _best_ranks, _enough, _largest_model, _speedup
-from dtlib.exercises.chapters.ch01 import _step_time as step_time
-from dtlib.exercises.chapters.ch01 import _steps_between as steps
+from dtlib.exercises.chapters.foundations.ch01 import _best_ranks, _enough, _largest_model, _speedup
+from dtlib.exercises.chapters.foundations.ch01 import _step_time as step_time
+from dtlib.exercises.chapters.foundations.ch01 import _steps_between as steps
 
 WALL, STEPS, OVERLAP = "ex-which-wall", "ex-talk-less-often", "ex-repair-overlap"
 

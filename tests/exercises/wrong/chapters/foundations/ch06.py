@@ -1,6 +1,6 @@
 """Wrong answers of chapter 6 that no slip derives: (exercise, answer, what it must be told)."""
 
-from dtlib.exercises.chapters.ch06 import _tornado
+from dtlib.exercises.chapters.foundations.ch06 import _tornado
 from dtlib.foundations import Sheet
 from dtlib.memory import weight_bytes
 

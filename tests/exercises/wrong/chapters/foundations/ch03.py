@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from dtlib.exercises.chapters.ch03 import _by_bytes, _latency_at
+from dtlib.exercises.chapters.foundations.ch03 import _by_bytes, _latency_at
 
 WALL, GROUPS = "ex-busiest-wall", "ex-repair-dealt-ranks"
 LATENCY, PLACEMENT = "ex-deepest-byte", "ex-design-placement"

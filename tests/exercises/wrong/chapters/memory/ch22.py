@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dtlib.exercises.chapters import ch22
+from dtlib.exercises.chapters.memory import ch22
 
 
 def swap_with(use_of=lambda x: x, back_of=lambda x: x):

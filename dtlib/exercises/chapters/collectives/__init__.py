@@ -1,0 +1,1 @@
+"""The exercises of part 3, Collectives."""
