@@ -25,6 +25,12 @@ def legal_layouts(gpus: int, node: int, layers: int, batch: int) -> Iterator[Deg
             yield tp, pp, dp
 
 
+def fastest(gpus, node, layers, batch, time, fits) -> Degrees:
+    """Of the layouts that fit the one that takes least time, by trying all."""
+    fitting = [one for one in legal_layouts(gpus, node, layers, batch) if fits(*one)]
+    return min(fitting, key=lambda layout: time(*layout))
+
+
 def is_fastest(given: Any, right: Degrees, gpus, node, layers, batch, time, fits) -> None:
     """Raise `NotYet` unless (tp, pp, dp) is legal, fits, and takes no longer than ``right``."""
     layout = tp, pp, dp = tuple(whole(n, "a degree") for n in items(given, "(tp, pp, dp)", 3))

@@ -1,11 +1,11 @@
-"""Judges of runs on three axes: warm-ups of pipelines, a norm over copies, a tied table."""
+"""Judges of runs on three axes: warm-ups, a norm over copies, tied tables, micro-batches."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
-from dtlib.exercises.judge import call, function, number, whole
+from dtlib.exercises.judge import call, function, items, number, real, whole
 from dtlib.exercises.judges.pipelines import thrifty_law, with_warm_up
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds import RecordedTeam, TransportError, record_team
@@ -56,15 +56,14 @@ def _count(answer: Callable, rank: int, sizes: Sizes) -> int:
     return count
 
 
-class Counted:
-    """A team's sum of one number, and how often it was asked for."""
-
-    def __init__(self, team: RecordedTeam):
-        self.team, self.asked = team, 0
-
-    def __call__(self, x: float) -> float:
-        self.asked += 1
-        return self.team.all_reduce(np.array([float(x)])).item()
+def norm_of_pieces(pieces, sizes, add, *, tied=True, cut=True, root=True) -> float:
+    """The norm of a gradient in ``pieces``, (gradient, cut, stages), each number counted once."""
+    total = 0.0
+    for gradient, axes, stages in pieces:
+        copied = [axis for axis in ("dp", "tp") if axis not in axes] if cut else ["dp"]
+        copies = math.prod(sizes.get(axis, 1) for axis in copied) * (stages if tied else 1)
+        total += float((gradient * gradient).sum()) / copies
+    return math.sqrt(add(total)) if root else add(math.sqrt(total))
 
 
 def gradients_in_pieces(sizes: Sizes, seed: int = 24) -> tuple[list[list[tuple]], float]:
@@ -90,32 +89,76 @@ def gradients_in_pieces(sizes: Sizes, seed: int = 24) -> tuple[list[list[tuple]]
     return ranks, float(np.linalg.norm(np.concatenate([*parts.values()])))
 
 
-def counts_each_once(answer: Callable, sizes: Sizes) -> None:
-    """Raise `NotYet` unless every rank gets the norm of all numbers, each of them counted once."""
+def counts_each_once(answer: Callable, P: int) -> None:
+    """Raise `NotYet` unless P ranks get the norm of all numbers, each of them counted once.
+
+    Tried on every mesh of dp, pp and tp of so many ranks.
+    """
+    for sizes in product(range(P, 0, -1), repeat=3):
+        if math.prod(sizes) == P:
+            _counts_on(answer, sizes)
+
+
+def _counts_on(answer: Callable, sizes: Sizes) -> None:
     ranks, right = gradients_in_pieces(sizes)
     named = dict(zip(AXES, sizes, strict=True))
     where = ", ".join(f"{axis} = {size}" for axis, size in named.items())
 
     def program(team: RecordedTeam) -> tuple[Any, int]:
-        add = Counted(team)
-        own = [(gradient.copy(), cut, stages) for gradient, cut, stages in ranks[team.rank]]
-        return call(answer, own, dict(named), add, passing=(TransportError,)), add.asked
+        def add(x: float) -> float:
+            return team.all_reduce(np.array([float(x)])).item()
 
-    squares = [sum(float(g @ g) for g, *_ in pieces) for pieces in ranks]
-    once = {math.sqrt(sum(squares)): "every rank's copies were added"}
+        own = [(gradient.copy(), cut, stages) for gradient, cut, stages in ranks[team.rank]]
+        given = call(answer, own, dict(named), add, passing=(TransportError,))
+        return given, len(team.calls)
+
+    hints = {value: hint for value, hint in _wrong_norms(ranks, named) if value != right}
     for rank, (given, asked) in enumerate(record_team(program, len(ranks), arrays=True)):
         if asked != 1:
             raise NotYet(f"{where}: call add once; rank {rank} called it {asked} times")
-        own = {math.sqrt(squares[rank]): "that is the norm of this rank's pieces"}
-        hints = {value: hint for value, hint in (own | once).items() if value != right}
         number(given, right, f"{where}: the norm on rank {rank}", tolerance=1e-9, mistakes=hints)
 
 
-def adds_the_table(answer: Callable, dp: int, pp: int) -> None:
+def _wrong_norms(ranks: list, sizes: dict[str, int]) -> Iterator[tuple[float, str]]:
+    def of(**slip: bool) -> float:
+        parts: list[float] = []
+        for pieces in ranks:
+            norm_of_pieces(pieces, sizes, lambda x: parts.append(x) or 0.0, **slip)
+        return sum(parts)
+
+    yield math.sqrt(of(tied=False)), "a table lies on two stages"
+    yield math.sqrt(of(cut=False)), "which axes cut a piece, and along which is it copied?"
+    everything = sum(float(g @ g) for pieces in ranks for g, *_ in pieces)
+    yield math.sqrt(everything), "every rank's copies were added"
+    roots = [norm_of_pieces(pieces, sizes, float) for pieces in ranks]
+    yield sum(roots), "norms do not add, squares do"
+    for root in roots:
+        yield root, "that is what one rank's pieces have"
+
+
+def synced(gradients, comm, dp, pp, *, ends=True, alone=True, mean=False) -> dict:
+    """Gradients that are added over dp, and the table's over its stages; pp runs fastest."""
+    edges = [[d * pp, d * pp + pp - 1] for d in range(dp)] if pp > 1 else []
+    rest = [[rank] for rank in range(dp * pp) if not any(rank in edge for edge in edges)]
+    replicas = comm.split([[*range(s, dp * pp, pp)] for s in range(pp)])
+    pair = comm.split(edges + rest)
+    found = {name: replicas.all_reduce(gradient) for name, gradient in gradients.items()}
+    if "table" in found and ends:
+        found["table"] = pair.all_reduce(found["table"]) / (pair.size if mean else 1)
+        found["table"] = found["table"] * (1 if alone or pp > 1 else 2)
+    return found
+
+
+def adds_the_table(answer: Callable, P: int) -> None:
     """Raise `NotYet` unless each gradient is added over dp, and the table's over both its stages.
 
-    ``answer(gradients, comm, dp, pp)`` runs on all ranks, pp fastest; ``gradients`` are summands.
+    ``answer(gradients, comm, dp, pp)`` runs on P ranks, pp fastest; ``gradients`` are summands.
     """
+    for dp in (n for n in range(1, P + 1) if P % n == 0):
+        _adds_on(answer, dp, P // dp)
+
+
+def _adds_on(answer: Callable, dp: int, pp: int) -> None:
     draw = np.random.default_rng(24)
     mine: list[dict] = [{"layer": draw.normal(size=3)} for _ in range(dp * pp)]
     for rank, own in enumerate(mine):
@@ -150,3 +193,14 @@ def _same(given: Any, right: Any, what: str) -> None:
     if np.allclose(found, factor * right):
         raise NotYet(f"{what}'s gradient is too {'large' if factor > 1 else 'small'} by a factor")
     raise NotYet(f"{what}'s gradient is not the sum of the summands of its ranks")
+
+
+def same_factors(given: Any, right: list[list[float]], counts: list[list[int]]) -> None:
+    """Raise `NotYet` unless these are the factors of each replica's micro-batches."""
+    rows = items(given, "the factors", len(counts))
+    for replica, (row, due) in enumerate(zip(rows, right, strict=True)):
+        for i, factor in enumerate(items(row, f"replica {replica}", len(due))):
+            value = real(factor, f"replica {replica}, micro-batch {i}")
+            if not math.isclose(value, due[i], rel_tol=1e-9):
+                side = "much" if value > due[i] else "little"
+                raise NotYet(f"a target of replica {replica}, micro-batch {i} counts too {side}")

@@ -2,9 +2,9 @@
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import product
-from typing import Any
 
 from dtlib.collectives import ring_all_reduce_sent_bytes
 from dtlib.exercises.declarations.declaration import About
@@ -12,11 +12,11 @@ from dtlib.exercises.declarations.functions import Formula, Function, same_numbe
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
 from dtlib.exercises.declarations.on_ranks import OnRanks
-from dtlib.exercises.judge import Limit, items, real
+from dtlib.exercises.judge import Limit
+from dtlib.exercises.judges import hybrids
 from dtlib.exercises.judges.axes import same_groups
-from dtlib.exercises.judges.clusters import clusters, is_fastest, legal_layouts
-from dtlib.exercises.judges.hybrids import adds_the_table, counts_each_once, warms_up_each_stage
-from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.judges.clusters import clusters, fastest, is_fastest, legal_layouts
+from dtlib.exercises.judges.hybrids import norm_of_pieces, synced
 from dtlib.memory.zero.cost import sharded_sent_bytes, zero_sent_bytes
 from dtlib.parallelism.data.cost import exposed_time, last_backward_time, micro_batch_count
 from dtlib.parallelism.pipeline.cost import pipeline_bubble_fraction, pipeline_step_time
@@ -47,8 +47,7 @@ what_stage_1_frees = Numbers(
               16 * _OF_175 * 31 / 32: "stage 1 divides the optimizer's 12 bytes"}),
         Chosen("gathered", "new weights", {
                "optimizer state": "who needs another rank's moments?",
-               "gradients": "a rank needs the sum of its own part only: what does it need "
-                            "of the others after the update?"}),
+               "gradients": "a rank updates its own part only: what does it lack then?"}),
         Asked("sent", _SENT, "bytes", {
               _SENT / 2: "gradients are reduced and scattered, new weights gathered",
               sharded_sent_bytes(_OF_175, 2, 1, dp=32, element_bytes=2): "that is stage 3",
@@ -73,8 +72,7 @@ bytes_of_three_axes = Numbers(
               _TP / 2: "the backward pass has two all-reduces, too",
               8 * _TP: "a rank has ten of the eighty layers",
               _TP / _M: "that is one micro-batch",
-              80 * 2 * 1.5 * _STREAM: "a rank has ten layers, and 64 micro-batches, and a "
-                                      "backward pass",
+              80 * 3 * _STREAM: "a rank has ten layers, 64 micro-batches, and a backward pass",
               _TP / 1.5: "a ring sends twice (t - 1) / t of the bytes"}),
         Asked("pp", _PP, "bytes", {
               _PP / 2: "each micro-batch's gradient goes back, too",
@@ -118,23 +116,19 @@ strong_and_weak = Numbers(
     "the same GPUs, the same schedule: the batch decides", keyed=True,
 )
 
-_PUBLISHED = {2240: 60.1, 2800: 50.2, 3360: 44.4}
-_BATCHES = {gpus: micro_batch_count(1920, gpus / 280, 1, 1) for gpus in _PUBLISHED}
-_TURNS = {gpus: (m + 34) / m for gpus, m in _BATCHES.items()}
-_PREDICTED = (_BATCHES[2240] + 34) / (_BATCHES[3360] + 34)
-_MEASURED = _PUBLISHED[2240] / _PUBLISHED[3360]
+_FEW, _MANY = (micro_batch_count(1920, gpus / 280, 1, 1) for gpus in (2240, 3360))
+_PREDICTED, _MEASURED = (_FEW + 34) / (_MANY + 34), 60.1 / 44.4
 
 a_published_pipeline = Numbers(
     "ex-a-published-pipeline",
     About("A published pipeline", "derive", 2, 15,
           "say how much of a measured loss a bubble explains"),
     [
-        Asked("m", _BATCHES[3360], "", {
+        Asked("m", _MANY, "", {
               1920: "the replicas share the batch", 240: "that is on 2,240 GPUs",
               1920 / 35: "stages do not share the batch: each sees every micro-batch"}),
-        Asked("efficiency", 1 / _TURNS[3360], slips={
-              1 / _TURNS[2240]: "that is on 2,240 GPUs",
-              34 / 194: "that is the bubble"}),
+        Asked("efficiency", _MANY / (_MANY + 34), slips={
+              _FEW / (_FEW + 34): "that is on 2,240 GPUs", 34 / 194: "that is the bubble"}),
         Asked("predicted", _PREDICTED, slips={
               1.5: "that is without a bubble", _MEASURED: "that is measured",
               1 / _PREDICTED: "turn it round"}),
@@ -156,13 +150,9 @@ order_of_three = Numbers(
         Asked("stride", 8, "", {1: "that is the last axis", 64: "that is the first axis"}),
         Asked("nodes", 8, "", {1: "where is the next rank of a group along tp?",
               64: "a group has eight ranks", 32: "that is all nodes"}),
-        Asked("slower", 18, "", {36: "both links are given for one direction",
-              9: "both links are given for one direction"}),
+        Asked("slower", 18, "", {36: "both links are given for one direction"}),
         Asked("tp_time", 18 * 0.573, "s", {0.573: "which link do its messages take now?",
               0.573 / 18: "slower, not faster"}),
-        Asked("shorter_pipeline", 4, "", {
-              8: "now four stages stand side by side: how many ranks of tp lie in a node?",
-              2: "so many ranks of a group lie in one node", 1: "a node has room for two of them"}),
     ],
     "the last axis is the one that stays inside", keyed=True,
 )
@@ -175,10 +165,6 @@ def _groups(rank: int, sizes: dict[str, int], *, last=True) -> dict[str, list[in
         found[axis] = [first + i * stride for i in range(sizes[axis])]
         stride *= sizes[axis]
     return found
-
-
-def _stretches(rank: int, sizes: dict[str, int]) -> dict[str, list[int]]:
-    return {axis: [rank // n * n + i for i in range(n)] for axis, n in sizes.items()}
 
 
 def _meshes() -> Iterator[tuple[str, tuple]]:
@@ -196,11 +182,12 @@ groups_of_a_rank = Function(
     "all groups of 18 ranks, in meshes of one to four axes, and no grid was made",
     {
         "the last axis runs fastest: neighbouring ranks differ in it": {"last": False},
-        "only along the last axis do groups lie side by side": _stretches,
+        "only along the last axis do groups lie side by side": lambda rank, sizes:
+            {axis: [rank // n * n + i for i in range(n)] for axis, n in sizes.items()},
     },
 )
 
-_UNIFORM = {p: (lambda m, p=p: 3 * (2 * p - 1 + p * (m - p))) for p in (4, 8)}
+_OF_4, _OF_8 = (3 * (2 * p - 1 + p * (m - p)) for p, m in ((4, 16), (8, 32)))
 
 one_at_a_time = Numbers(
     "ex-one-at-a-time",
@@ -211,27 +198,23 @@ one_at_a_time = Numbers(
         Asked("each", 12, "", {
               3: "that is what one rank works on a micro-batch: who works meanwhile?",
               9: "count all four ranks", 6: "a forward pass is 1, a backward pass 2, on 4 ranks"}),
-        Asked("m_16", _UNIFORM[4](16), "", {
+        Asked("m_16", _OF_4, "", {
               69 * 2: "only what lies between fill and drain grows with m",
               3 * 19: "that is 1F1B", 69 + 8 * 3: "what does each further micro-batch take?"}),
-        Asked("bubble", 1 - 3 * 32 / _UNIFORM[8](32), slips={
+        Asked("bubble", 1 - 3 * 32 / _OF_8, slips={
               pipeline_bubble_fraction(8, 32, 1): "that is 1F1B",
-              3 * 32 / _UNIFORM[8](32): "that is the share of the work",
-              1 - 3 * 8 / 69: "that is on 4 ranks, with 8 micro-batches"}),
+              96 / _OF_8: "that is the share of the work",
+              1 - 24 / 69: "that is on 4 ranks, with 8 micro-batches"}),
     ],
     "a pipeline with one micro-batch in it at a time is no pipeline", keyed=True,
 )
-
-
-def _warm_up(rank: int, dp: int, pp: int, tp: int) -> int:
-    return pp - 1 - rank // tp % pp
 
 
 warm_up_of_a_rank = Made(
     "ex-warm-up-of-a-rank",
     About("The warm-up of a rank", "repair", 2, 15,
           "give each stage of each pipeline of a mesh its own warm-up"),
-    warms_up_each_stage, lambda: _warm_up,
+    hybrids.warms_up_each_stage, lambda: lambda rank, dp, pp, tp: pp - 1 - rank // tp % pp,
     "on 5 meshes every pipeline is as fast as it can be, and holds no more than it must",
     {
         "slower than GPipe": lambda: lambda rank, dp, pp, tp: pp - 1,
@@ -268,114 +251,60 @@ sum_of_terms = Formula(
         "tensor parallelism stretches every turn, those of fill and drain as well": {"fills": 0},
     },
     (
-        Limit("message, tensor and gradients are 0", {"message": 0, "tensor": 0, "gradients": 0},
-              "what does a pipeline take whose messages cost nothing?"),
         Limit("message and gradients are 0", {"message": 0, "gradients": 0},
               "in which turns is there an all-reduce?"),
         Limit("gradients are 0", {"gradients": 0},
-              "how many messages stand on the way of the first micro-batch, there and back, "
-              "and how many more with each further one?"),
+              "how many messages does the first micro-batch wait for, and each further one?"),
     ),
 )
 
 
-def _fastest(gpus, node, layers, batch, time, fits):
-    fitting = [one for one in legal_layouts(gpus, node, layers, batch) if fits(*one)]
-    return min(fitting, key=lambda one: time(*one))
-
-
-def _first_that_fits(gpus, node, layers, batch, time, fits):
-    return next(one for one in legal_layouts(gpus, node, layers, batch) if fits(*one))
-
-
-def _fastest_anyway(gpus, node, layers, batch, time, fits):
-    return min(legal_layouts(gpus, node, layers, batch), key=lambda one: time(*one))
-
-
 def _of_any_degrees(gpus, node, layers, batch, time, fits):
-    every = [(t, p, gpus // (t * p)) for t, p in product(range(1, gpus + 1), repeat=2)
-             if gpus % (t * p) == 0]
+    every = ((t, p, gpus // (t * p)) for t, p in product(range(1, gpus + 1), repeat=2)
+             if gpus % (t * p) == 0)
     return min((one for one in every if fits(*one)), key=lambda one: time(*one))
 
 
 best_of_a_cluster = Function(
     "ex-best-of-a-cluster",
     About("The best of a cluster", "design", 3, 25, "search all layouts of a small cluster"),
-    "my_best(gpus, node, layers, batch, time, fits)", _fastest, clusters, is_fastest,
+    "my_best(gpus, node, layers, batch, time, fits)", fastest, clusters, is_fastest,
     "on 8 clusters nothing that fits is faster, by a search of every layout",
     {
-        "another one that fits is faster": _first_that_fits,
-        "does not fit": _fastest_anyway,
+        "another one that fits is faster": lambda *given: next(
+            one for one in legal_layouts(*given[:4]) if given[5](*one)),
+        "does not fit": lambda *given: fastest(*given[:5], lambda *one: True),
         "tp must divide a node": _of_any_degrees,
     },
 )
 
 
-def _norm(pieces, sizes, add, *, tied=True, cut=True, root=True):
-    total = 0.0
-    for gradient, axes, stages in pieces:
-        copies = math.prod(n for a, n in sizes.items() if a in ("dp", "tp") and a not in axes)
-        copies = (copies if cut else sizes["dp"]) * (stages if tied else 1)
-        total += float(np_square(gradient)) / copies
-    return math.sqrt(add(total)) if root else add(math.sqrt(total))
-
-
-def np_square(gradient: Any) -> float:
-    return (gradient * gradient).sum()
-
-
-def _norm_law(answer: Callable, P: int) -> None:
-    for sizes in product(range(1, P + 1), repeat=3):
-        if math.prod(sizes) == P:
-            counts_each_once(answer, sizes)
-
-
 every_number_once = OnRanks(
     "ex-every-number-once",
     About("Every number once", "design", 3, 25, "form a norm over ranks that hold copies"),
-    "my_norm(pieces, sizes, add)", _norm, _norm_law,
+    "my_norm(pieces, sizes, add)", norm_of_pieces, hybrids.counts_each_once,
     "the norm of one process on 1 to 8 ranks, whichever axes they lie along",
     {
-        "the norm of this rank's pieces":
-            lambda pieces, sizes, add: (add(0), _norm(pieces, {"dp": 1, "tp": 1}, float,
-                                                      tied=False))[1],
+        "a table lies on two stages": {"tied": False},
+        "along which is it copied": {"cut": False},
+        "norms do not add, squares do": {"root": False},
         "every rank's copies were added":
-            lambda pieces, sizes, add: _norm(pieces, {"dp": 1, "tp": 1}, add, tied=False),
-        "is close, but a little too large|has the right order": {"tied": False},
-        "the norm on rank 0": {"cut": False},
-        "dp = 1, pp = 1, tp = 2: the norm": {"root": False},
+            lambda pieces, sizes, add: norm_of_pieces(pieces, {}, add, tied=False),
     },
     sizes=(1, 2, 4, 6, 8),
 )
 
 
-def _sync(gradients, comm, dp, pp, *, ends=True, alone=True, mean=False):
-    replicas = comm.split([[*range(s, dp * pp, pp)] for s in range(pp)])
-    edges = [[d * pp, d * pp + pp - 1] for d in range(dp)] if pp > 1 else []
-    rest = [[rank] for rank in range(dp * pp) if not any(rank in edge for edge in edges)]
-    pair = comm.split(edges + rest)
-    found = {name: replicas.all_reduce(gradient) for name, gradient in gradients.items()}
-    if "table" in found and ends:
-        found["table"] = pair.all_reduce(found["table"]) / (pair.size if mean else 1)
-        found["table"] = found["table"] * (1 if alone or pp > 1 else 2)
-    return found
-
-
 def _sync_by_all(gradients, comm, dp, pp):
-    found = _sync(gradients, comm, dp, pp, ends=False)
+    found = synced(gradients, comm, dp, pp, ends=False)
     return found | {"table": comm.all_reduce(gradients["table"])} if "table" in found else found
-
-
-def _sync_law(answer: Callable, P: int) -> None:
-    for dp in (n for n in range(1, P + 1) if P % n == 0):
-        adds_the_table(answer, dp, P // dp)
 
 
 table_on_two_stages = OnRanks(
     "ex-table-on-two-stages",
     About("A table on two stages", "design", 2, 20,
           "add gradients over replicas, and a tied one over stages"),
-    "my_sync(gradients, comm, dp, pp)", _sync, _sync_law,
+    "my_sync(gradients, comm, dp, pp)", synced, hybrids.adds_the_table,
     "both uses of the table are in its gradient, and nobody waited for a stage that has none",
     {
         "the table's other use lies on another stage": {"ends": False},
@@ -395,17 +324,6 @@ def _factors(counts, *, over="all", mean=True):
     return [[x * (len(counts) if mean else 1) for x in row] for row in by]
 
 
-def _same_factors(given: Any, right: list, counts: list) -> None:
-    for replica, (row, due) in enumerate(zip(items(given, "the factors", len(counts)), right,
-                                             strict=True)):
-        for i, (x, y) in enumerate(zip(items(row, f"replica {replica}", len(due)), due,
-                                       strict=True)):
-            factor = real(x, f"replica {replica}, micro-batch {i}")
-            if not math.isclose(factor, y, rel_tol=1e-9):
-                side = "much" if factor > y else "little"
-                raise NotYet(f"a target of replica {replica}, micro-batch {i} counts too {side}")
-
-
 divide_by_m = Function(
     "ex-divide-by-m",
     About("Divided by m", "repair", 2, 12,
@@ -413,11 +331,12 @@ divide_by_m = Function(
     "my_factors(counts)", _factors,
     lambda: ((f"targets {counts}", (counts,)) for counts in (
         [[4, 4], [4, 4]], [[8, 2], [1, 5]], [[3]], [[7, 1, 1]], [[9, 9], [1, 1], [5, 2]])),
-    _same_factors,
+    hybrids.same_factors,
     "every target counts alike, on whichever replica and in whichever micro-batch",
     {
-        "right where all micro-batches have equally many targets, and only there": {"over": "m"},
-        "replicas with few targets count as much as those with many": {"over": "own"},
+        "right where all micro-batches have equally many targets, and only there":
+            partial(_factors, over="m"),
+        "replicas with few targets count as much as those with many": partial(_factors, over="own"),
         "the replicas' gradients are averaged: a factor is missing": {"mean": False},
     },
 )
