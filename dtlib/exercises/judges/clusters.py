@@ -46,18 +46,21 @@ def is_fastest(given: Any, right: Degrees, gpus, node, layers, batch, time, fits
 
 def clusters() -> Iterator[tuple[str, tuple]]:
     """Cases of a search: models on A100s, and tables in which every time is drawn."""
-    for gpus, billions, layers, batch in (
-        (8, 1, 24, 64), (64, 13, 40, 512), (64, 40, 48, 64), (256, 175, 96, 1536),
-        (1024, 175, 96, 1536),
+    for gpus, billions, layers, batch, room in (
+        (8, 1, 24, 64, 80), (64, 40, 48, 64, 80), (64, 65, 80, 512, 40),
+        (128, 175, 96, 512, 40), (1024, 175, 96, 1536, 80),
     ):  # fmt: skip
-        model = _on_a100s(billions * 1e9, layers, batch)
-        yield f"{gpus} GPUs, {billions} billion parameters", (gpus, 8, layers, batch, *model)
+        model = _on_a100s(billions * 1e9, layers, batch, room * 1e9)
+        yield (
+            f"{gpus} GPUs of {room} GB, {billions} billion parameters",
+            (gpus, 8, layers, batch, *model),
+        )
     for seed in range(3):
         yield f"32 GPUs in nodes of 4, table {seed}", (32, 4, 12, 48, *_drawn(seed))
 
 
-def _on_a100s(params: float, layers: int, batch: int) -> tuple[Callable, Callable]:
-    """The time of a step of sequences of 2,048 tokens, and whether 80 GB hold a rank's share."""
+def _on_a100s(params: float, layers: int, batch: int, room: float) -> tuple[Callable, Callable]:
+    """The time of a step of sequences of 2,048 tokens, and whether a GPU holds a rank's share."""
     hidden = math.sqrt(params / 12 / layers)
     n = activation_message_bytes(1, 2048, hidden)
 
@@ -68,7 +71,7 @@ def _on_a100s(params: float, layers: int, batch: int) -> tuple[Callable, Callabl
 
     def fits(tp: int, pp: int, dp: int) -> bool:
         inputs = min(batch / dp, pp) * layers / pp * n
-        return (4 + 12 / dp) * params / (tp * pp) + inputs < 80e9
+        return (4 + 12 / dp) * params / (tp * pp) + inputs < room
 
     return time, fits
 

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
 from dtlib.exercises.judge import call, function, items, number, real, whole
+from dtlib.exercises.judges.arrays import same_array
 from dtlib.exercises.judges.pipelines import thrifty_law, with_warm_up
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds import RecordedTeam, TransportError, record_team
@@ -174,25 +176,22 @@ def _adds_on(answer: Callable, dp: int, pp: int) -> None:
         where = f"dp = {dp}, pp = {pp}, rank {rank}"
         if not isinstance(given, dict) or set(given) != set(mine[rank]):
             raise NotYet(f"{where}: return a dict with the keys {', '.join(mine[rank])}")
-        layer = sum(own["layer"] for own in mine[rank % pp :: pp])
-        _same(given["layer"], layer, f"{where}: the layer")
-        if "table" in mine[rank]:
-            replicas = sum(own["table"] for own in mine[rank % pp :: pp])
-            if pp > 1 and np.allclose(given["table"], replicas):
-                raise NotYet(f"{where}: the table's other use lies on another stage")
-            _same(given["table"], ends, f"{where}: the table")
+        replicas = mine[rank % pp :: pp]
+        for name, gradient in given.items():
+            over_dp = sum(own[name] for own in replicas)
+            right = ends if name == "table" else over_dp
+            place = partial(_what_stands_there, right=right, over_dp=over_dp)
+            same_array(gradient, right, f"{where}, {name}", 1e-9, place)
 
 
-def _same(given: Any, right: Any, what: str) -> None:
-    found = np.asarray(given, dtype=float)
-    if found.shape != right.shape:
-        raise NotYet(f"{what}'s gradient has shape {list(found.shape)}")
-    if np.allclose(found, right, rtol=1e-9, atol=1e-12):
-        return
-    factor = float(np.median(found / right))
-    if np.allclose(found, factor * right):
-        raise NotYet(f"{what}'s gradient is too {'large' if factor > 1 else 'small'} by a factor")
-    raise NotYet(f"{what}'s gradient is not the sum of the summands of its ranks")
+def _what_stands_there(i: int, entry: float, *, right: Any, over_dp: Any) -> str:
+    if math.isclose(entry, over_dp[i]):
+        return "its other use lies on another stage"
+    if math.isclose(entry, 2 * right[i]):
+        return "one use too many: each is to be counted once"
+    if math.isclose(2 * entry, right[i]):
+        return "uses add up, they are not averaged"
+    return "not the sum of its ranks' summands"
 
 
 def same_factors(given: Any, right: list[list[float]], counts: list[list[int]]) -> None:

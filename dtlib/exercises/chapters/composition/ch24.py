@@ -307,9 +307,9 @@ table_on_two_stages = OnRanks(
     "my_sync(gradients, comm, dp, pp)", synced, hybrids.adds_the_table,
     "both uses of the table are in its gradient, and nobody waited for a stage that has none",
     {
-        "the table's other use lies on another stage": {"ends": False},
-        "too small by a factor": {"mean": True},
-        "too large by a factor": {"alone": False},
+        "its other use lies on another stage": {"ends": False},
+        "uses add up, they are not averaged": {"mean": True},
+        "one use too many": {"alone": False},
         "in all-reduce": _sync_by_all,
     },
     sizes=(1, 2, 3, 6),
