@@ -29,6 +29,16 @@ degrees_divide = question(
     "tp and pp divide everything, dp the optimizer's state alone",
 )
 
+first_stage_holds = question(
+    "pause-first-stage-holds",
+    "A pipeline of 8 stages instead of 4, with the same model and 32 micro-batches under 1F1B. How "
+    "many times as many bytes of activations does the first rank hold at its peak?",
+    Asked("times", 1, slips={
+          1 / 2: "it has half as many layers; how many micro-batches are under way?",
+          2: "twice as many micro-batches; of how many layers?"}),
+    "half of the layers, twice as many micro-batches under way",
+)
+
 groups_of_a_cube = question(
     "pause-groups-of-a-rank",
     "Eight ranks on a mesh of dp = 2, pp = 2, tp = 2, the last axis fastest. With which rank does "
@@ -85,13 +95,23 @@ what_hides = question(
     "what counts tokens does not care how they are cut; what counts turns does",
 )
 
-eighteen_times = question(
-    "pause-18-times",
-    "tp leaves its nodes: from links of 450 GB/s in each direction to ports of 25 GB/s, one for "
-    "each GPU. How many times as long do its all-reduces take, latency aside?",
-    Asked("times", 450 / 25, slips={
-          9: "a port of 50 GB/s would be that",
-          36: "900 GB/s counts both directions of a link"}),
+deeper_is_not_longer = question(
+    "pause-deeper-is-not-longer",
+    "1,024 GPUs, 2,048 sequences in a step, one in each micro-batch, 8 ranks to a layer. The "
+    "bubble is which share of the busy time at most, however deep the pipeline is?",
+    Asked("share", 1 / 8 * 1024 / 2048, slips={
+          1 / 2: "that is P / B; the width divides it",
+          1 / 8: "the width divides P / B, and what is P / B?",
+          7 / 128: "that is with 8 stages; let p grow"}),
+    "each stage more adds a turn of filling and the micro-batches that hide it",
+)
+
+nine_times = question(
+    "pause-nine-times",
+    "The sums of tp leave their node: from NVLink with 450 GB/s in each direction to one port of "
+    "50 GB/s for each GPU. How many times as long do they take, latency aside?",
+    Asked("times", 450 / 50, slips={
+          18: "900 GB/s counts both directions of a link"}),
     "and they stand inside every layer, where nothing hides them",
 )
 
@@ -127,6 +147,17 @@ mt_nlg = question(
           34 / 274: "that is the bubble",
           1920 / 1954: "the replicas share the batch"}),
     "240 micro-batches fill even 35 stages",
+)
+
+zero_three_and_stages = question(
+    "pause-zero-three-and-stages",
+    "A stage has 128 micro-batches in a step, and keeps a part of its weights (ZeRO's stage 3). It "
+    "gathers a layer before each forward and each backward pass, and lets it go after it. How many "
+    "times is a layer gathered in a step?",
+    Asked("times", 2 * 128, slips={
+          2: "that is without a pipeline, where a step is one pass",
+          128: "and on the way back?"}),
+    "a pipeline needs its weights in every micro-batch",
 )
 
 which_axis_first = question(
