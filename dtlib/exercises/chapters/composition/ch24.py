@@ -200,7 +200,8 @@ one_at_a_time = Numbers(
               9: "count all four ranks", 6: "a forward and a backward pass, on all four ranks"}),
         Asked("m_16", _OF_4, "", {
               69 * 2: "only what lies between fill and drain grows with m",
-              3 * 19: "that is with the right warm-ups", 69 + 8 * 3: "what does each further micro-batch take?"}),
+              3 * 19: "that is with the right warm-ups",
+              69 + 8 * 3: "what does each further micro-batch take?"}),
         Asked("bubble", 1 - 3 * 32 / _OF_8, slips={
               pipeline_bubble_fraction(8, 32, 1): "that is with the right warm-ups",
               96 / _OF_8: "that is the share of the work",
