@@ -17,7 +17,7 @@ def legal_layouts(gpus: int, node: int, layers: int, batch: int) -> Iterator[Deg
     """All (tp, pp, dp) on so many GPUs that divide nodes, layers and sequences.
 
     >>> [*legal_layouts(8, node=4, layers=6, batch=4)]
-    [(2, 1, 4), (4, 1, 2), (4, 2, 1)]
+    [(1, 2, 4), (2, 1, 4), (2, 2, 2), (4, 1, 2), (4, 2, 1)]
     """
     for tp, pp in product(range(1, node + 1), range(1, layers + 1)):
         dp, rest = divmod(gpus, tp * pp)

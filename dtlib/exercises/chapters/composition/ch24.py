@@ -197,12 +197,13 @@ one_at_a_time = Numbers(
               2: "does a rank begin before its neighbour has finished?"}),
         Asked("each", 12, "", {
               3: "that is what one rank works on a micro-batch: who works meanwhile?",
-              9: "count all four ranks", 6: "a forward pass is 1, a backward pass 2, on 4 ranks"}),
+              9: "count all four ranks", 6: "a forward and a backward pass, on all four ranks"}),
         Asked("m_16", _OF_4, "", {
               69 * 2: "only what lies between fill and drain grows with m",
-              3 * 19: "that is 1F1B", 69 + 8 * 3: "what does each further micro-batch take?"}),
+              3 * 19: "that is with the right warm-ups",
+              69 + 8 * 3: "what does each further micro-batch take?"}),
         Asked("bubble", 1 - 3 * 32 / _OF_8, slips={
-              pipeline_bubble_fraction(8, 32, 1): "that is 1F1B",
+              pipeline_bubble_fraction(8, 32, 1): "that is with the right warm-ups",
               96 / _OF_8: "that is the share of the work",
               1 - 24 / 69: "that is on 4 ranks, with 8 micro-batches"}),
     ],
