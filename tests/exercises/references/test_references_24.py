@@ -96,14 +96,24 @@ def test_every_number_counts_once_and_without_its_copies_it_does_not(sizes):
     assert (norm(tied=False) > 1.01) == (sizes[1] > 1)
 
 
-def test_what_a_published_pipeline_and_its_bytes_are_by_other_formulas():
+def test_bytes_of_three_axes_by_other_formulas_and_width_costs_its_degree_less_one():
     asked = {one.name: one.value for one in ch24.bytes_of_three_axes.asked}
     n = activation_message_bytes(1, 4096, 8192)
-    time = tensor_parallel_time(n, 80, 4, p=8, m=64, tp=4, alpha=0, beta=450e9)
-    assert asked["tp_time"] == pytest.approx(time) == pytest.approx(0.573, rel=1e-3)
-    assert asked["dp"] == pytest.approx(zero_sent_bytes(70e9 / 32, 0, 4, 1, 2))
+    time = tensor_parallel_time(n, 80, 4, p=4, m=32, tp=8, alpha=0, beta=450e9)
+    assert asked["tp_time"] == pytest.approx(time)
+    assert asked["dp"] == pytest.approx(zero_sent_bytes(70e9 / 32, 0, 8, 1, 2))
     assert asked["tp_time"] > 4 * asked["dp_time"]
-    published = {one.name: one.value for one in ch24.a_published_pipeline.asked}
-    efficiencies = [1 - simulate(one_f_one_b(35, m)).bubble_fraction for m in (240, 160)]
-    assert efficiencies[1] == pytest.approx(published["efficiency"])
-    assert 1.5 * efficiencies[1] / efficiencies[0] == pytest.approx(published["predicted"])
+    assert asked["narrow"] / asked["tp"] == pytest.approx((4 - 1) / (8 - 1))
+
+
+def test_the_line_through_two_published_runs_meets_the_third():
+    asked = {one.name: one.value for one in ch24.a_line_through_two_runs.asked}
+
+    def step(replicas):
+        turns = simulate(one_f_one_b(35, 1920 // replicas)).makespan / 3
+        return turns * asked["turn"] + asked["once"]
+
+    assert step(8) == pytest.approx(60.1)
+    assert step(12) == pytest.approx(44.4)
+    assert step(10) == pytest.approx(asked["middle"]) == pytest.approx(50.2, rel=0.01)
+    assert step(48) == pytest.approx(asked["at_48"])

@@ -18,7 +18,7 @@ from dtlib.exercises.judges.axes import same_groups
 from dtlib.exercises.judges.clusters import clusters, fastest, is_fastest, legal_layouts
 from dtlib.exercises.judges.hybrids import norm_of_pieces, synced
 from dtlib.memory.zero.cost import sharded_sent_bytes, zero_sent_bytes
-from dtlib.parallelism.data.cost import exposed_time, last_backward_time, micro_batch_count
+from dtlib.parallelism.data.cost import exposed_time, last_backward_time
 from dtlib.parallelism.pipeline.cost import pipeline_bubble_fraction, pipeline_step_time
 from dtlib.parallelism.tensor.cost import activation_message_bytes, tensor_parallel_layer_bytes
 
@@ -56,38 +56,40 @@ what_stage_1_frees = Numbers(
     "what data parallelism sends, and most of the optimizer gone", keyed=True,
 )
 
-_M, _STREAM = 64, activation_message_bytes(1, 4096, 8192)
-_TP, _TP_OF_8 = (
-    10 * _M * 2 * tensor_parallel_layer_bytes(1, 4096, 8192, tp=tp, element_bytes=2)
-    for tp in (4, 8))
-_PP = 2 * _M * _STREAM
-_DP = ring_all_reduce_sent_bytes(n=2 * 70e9 / 32, P=4)
+_STREAM = activation_message_bytes(1, 4096, 8192)
+_WIDE, _NARROW = (
+    m * 20 * 2 * tensor_parallel_layer_bytes(1, 4096, 8192, tp=tp, element_bytes=2)
+    for m, tp in ((32, 8), (16, 4)))
+_PP = 2 * 32 * _STREAM
+_DP = ring_all_reduce_sent_bytes(n=2 * 70e9 / 32, P=8)
 
 bytes_of_three_axes = Numbers(
     "ex-bytes-of-three-axes",
     About("Bytes of three axes", "compute", 2, 15,
           "count what a rank sends along each axis, and for how long", ("x24.2",)),
     [
-        Asked("tp", _TP, "bytes", {
-              _TP / 2: "the backward pass has two all-reduces, too",
-              8 * _TP: "a rank has ten of the eighty layers",
-              _TP / _M: "that is one micro-batch",
-              80 * 3 * _STREAM: "a rank has ten layers, 64 micro-batches, and a backward pass",
-              _TP / 1.5: "a ring sends twice (t - 1) / t of the bytes"}),
+        Asked("tp", _WIDE, "bytes", {
+              _WIDE / 2: "the backward pass has two all-reduces, too",
+              4 * _WIDE: "a rank has twenty of the eighty layers",
+              _WIDE / 32: "that is one micro-batch",
+              80 * 3.5 * _STREAM: "a rank has twenty layers, all micro-batches, and a backward "
+                                  "pass",
+              _WIDE / 1.75: "a ring sends twice (t - 1) / t of the bytes"}),
         Asked("pp", _PP, "bytes", {
               _PP / 2: "each micro-batch's gradient goes back, too",
-              _PP / _M: "that is one micro-batch"}),
+              _PP / 32: "that is one micro-batch"}),
         Asked("dp", _DP, "bytes", {
-              8 * 4 * _DP: "a rank has a 32nd of the weights",
-              _DP * 2 / 3: "a ring sends twice (P - 1) / P of the bytes",
-              _M * _DP: "micro-batches add up before they are sent"}),
-        Asked("tp_time", _TP / 450e9, "s", {_TP / 50e9: "tp lies inside a node"}),
+              32 * _DP: "a rank has a part of the weights, and micro-batches add up before "
+                        "they are sent",
+              _DP / 1.75: "a ring sends twice (P - 1) / P of the bytes"}),
+        Asked("tp_time", _WIDE / 450e9, "s", {_WIDE / 50e9: "tp lies inside a node"}),
         Asked("dp_time", _DP / 50e9, "s", {_DP / 450e9: "replicas lie in different nodes"}),
-        Asked("tp_of_8", _TP_OF_8, "bytes", {
-              _TP / 2: "every rank still gets the whole sum",
-              _TP: "nearly: (t - 1) / t is more than before"}),
+        Asked("narrow", _NARROW, "bytes", {
+              2 * _NARROW: "the batch and the GPUs stay: how many replicas share them now?",
+              _WIDE: "a layer sends less, and a replica has fewer micro-batches",
+              _WIDE / 2: "half as many micro-batches, and each sends less, too"}),
     ],
-    "inside the node or not, the axis inside the layers talks longest", keyed=True,
+    "the axis inside the layers talks longest, and its width is what costs", keyed=True,
 )
 
 _FULL, _QUARTER = (pipeline_step_time(16, m, 1, 1, 1, 1) for m in (128, 32))
@@ -116,30 +118,32 @@ strong_and_weak = Numbers(
     "the same GPUs, the same schedule: the batch decides", keyed=True,
 )
 
-_FEW, _MANY = (micro_batch_count(1920, gpus / 280, 1, 1) for gpus in (2240, 3360))
-_PREDICTED, _MEASURED = (_FEW + 34) / (_MANY + 34), 60.1 / 44.4
+_TURN = (60.1 - 44.4) / (274 - 194)
+_ONCE = 60.1 - 274 * _TURN
+_LEFT = "turns are micro-batches, and those of fill and drain"
 
-a_published_pipeline = Numbers(
-    "ex-a-published-pipeline",
-    About("A published pipeline", "derive", 2, 15,
-          "say how much of a measured loss a bubble explains"),
+a_line_through_two_runs = Numbers(
+    "ex-a-line-through-two-runs",
+    About("A line through two runs", "derive", 2, 15,
+          "fit what is paid in each turn and once, and say what it predicts"),
     [
-        Asked("m", _MANY, "", {
-              1920: "the replicas share the batch", 240: "that is on 2,240 GPUs",
-              1920 / 35: "stages do not share the batch: each sees every micro-batch"}),
-        Asked("efficiency", _MANY / (_MANY + 34), slips={
-              _FEW / (_FEW + 34): "that is on 2,240 GPUs", 34 / 194: "that is the bubble"}),
-        Asked("predicted", _PREDICTED, slips={
-              1.5: "that is without a bubble", _MEASURED: "that is measured",
-              1 / _PREDICTED: "turn it round"}),
-        Asked("measured", _MEASURED, slips={
-              1 / _MEASURED: "turn it round", 1.5: "that is the factor of the GPUs"}),
-        Asked("explained", (1.5 - _PREDICTED) / (1.5 - _MEASURED), slips={
-              _MEASURED / _PREDICTED: "of what is lacking to 1.5, please",
-              (_PREDICTED - _MEASURED) / (1.5 - _MEASURED): "that is what is left to explain"},
-              tolerance=0.02),
+        Asked("turn", _TURN, "s", {
+              60.1 / 274: "then nothing is paid once: two unknowns, two runs",
+              44.4 / 194: "then nothing is paid once: two unknowns, two runs",
+              (60.1 - 44.4) / 4: "in turns, not in replicas"}),
+        Asked("once", _ONCE, "s", {60.1 - 240 * _TURN: _LEFT, 44.4 - 160 * _TURN: _LEFT}),
+        Asked("middle", 226 * _TURN + _ONCE, "s", {
+              (60.1 + 44.4) / 2: "it is a line in turns, not in replicas",
+              50.2: "that was measured: what does the line say?",
+              226 * _TURN: "and what is paid once?"}, tolerance=0.003),
+        Asked("at_48", 74 * _TURN + _ONCE, "s", {
+              60.1 / 6: "neither turns of fill and drain nor what is paid once are divided",
+              74 * _TURN: "and what is paid once?", 40 * _TURN + _ONCE: _LEFT}),
+        Asked("gained", 60.1 / (74 * _TURN + _ONCE), slips={
+              6: "so many times the GPUs", 274 / 74: "that is in turns alone",
+              (74 * _TURN + _ONCE) / 60.1: "turn it round"}),
     ],
-    "most of the loss is the bubble, and not all of it", keyed=True,
+    "two numbers from two runs, and a third run that agrees", keyed=True,
 )
 
 order_of_three = Numbers(
@@ -150,9 +154,9 @@ order_of_three = Numbers(
         Asked("stride", 8, "", {1: "that is the last axis", 64: "that is the first axis"}),
         Asked("nodes", 8, "", {1: "where is the next rank of a group along tp?",
               64: "a group has eight ranks", 32: "that is all nodes"}),
-        Asked("slower", 18, "", {36: "both links are given for one direction"}),
-        Asked("tp_time", 18 * 0.573, "s", {0.573: "which link do its messages take now?",
-              0.573 / 18: "slower, not faster"}),
+        Asked("slower", 12, "", {24: "both links are given for one direction"}),
+        Asked("tp_time", 12 * 0.86, "s", {0.86: "which link do its messages take now?",
+              0.86 / 12: "slower, not faster"}),
     ],
     "the last axis is the one that stays inside", keyed=True,
 )
