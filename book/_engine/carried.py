@@ -16,8 +16,12 @@ ABSENT = {
     "matplotlib", "mmap", "multiprocessing", "nbformat", "quickjs", "sqlite3", "sympy", "torch",
     "traitlets", "xml",
 }  # fmt: skip
-# Widgets draw in the page by themselves, their Python is for notebooks; a hybrid run needs ranks.
-LEFT_OUT = ("explore", "__main__", "composition.hybrid")
+# Rooms that could be imported and are not carried, and why.
+LEFT_OUT = {
+    "explore": "widgets draw in the page by themselves, their Python is for notebooks",
+    "__main__": "it is for a command line",
+    "composition.hybrid": "a hybrid run needs ranks",
+}
 
 
 def carried(package: Path) -> list[Path]:
