@@ -13,8 +13,8 @@ def module_of(what: str, number: str) -> str:
 
     >>> module_of("questions", "12")
     'dtlib.exercises.questions.collectives.ch12'
-    >>> module_of("questions", "37"), module_of("questions", "all-reduce"), module_of("questions", "")
-    ('', '', '')
+    >>> [module_of("questions", name) for name in ("37", "all-reduce", "")]
+    ['', '', '']
     """
     if not number[:1].isdigit():
         return ""
