@@ -4,6 +4,7 @@ import io
 import re
 import tarfile
 import zipfile
+from pathlib import Path
 
 from book._engine.carried import carried
 from book._engine.packages import file_of
@@ -84,10 +85,15 @@ def numpy() -> Files:
 
 def dtlib() -> Files:
     """The book's library, as it is written, its recordings, and the page's own modules."""
+    return {path: file.read_bytes() for file, path in library().items()}
+
+
+def library() -> dict[Path, str]:
+    """The files of the library that a page carries, each with its path there."""
     package, mine = ROOT / "dtlib", ROOT / "book/_engine"
     files = {file: f"dtlib/{file.relative_to(package).as_posix()}" for file in carried(package)}
     files |= {package / "contents.toml": "dtlib/contents.toml"}
     measured = (ROOT / "book/measurements").glob("*.json")
     files |= {file: f"dtlib/measurements/{file.name}" for file in measured}
     files |= {mine / name: name for name in ("integers.py", "runner.py")}
-    return {f"/book/{path}": file.read_bytes() for file, path in files.items()}
+    return {file: f"/book/{path}" for file, path in files.items()}
