@@ -60,7 +60,7 @@ disk = Made(
         "that of step 8": lambda: saving.pair(read=saving.oldest),
         "with bytes that nobody": lambda: saving.pair(read=saving.only_the_last),
         "on an empty disk: newest raises": lambda: saving.pair(read=lambda disk: max([])),
-        "a str where a pair": lambda: saving.pair(read=lambda disk: disk.names() and "8" or None),
+        "a str where a pair": lambda: saving.pair(read=lambda disk: "8" if disk.names() else None),
         "disk.write takes a name and bytes, got str and list": lambda: saving.pair(
             write=lambda disk, step, parts: disk.write("a", parts)),
     },

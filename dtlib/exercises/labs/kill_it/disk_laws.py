@@ -24,8 +24,8 @@ def disk_law(answer: Any) -> None:
     save, newest = pair_of(answer, "save(disk, step, parts)", "newest(disk)")
     _judge(newest, ByteDisk({}), [], "on an empty disk")
     files: dict = {}
-    for number, step in enumerate(STEPS):
-        files = _judge_save(save, newest, files, STEPS[: number + 1])
+    for count in range(1, len(STEPS) + 1):
+        files = _judge_save(save, newest, files, STEPS[:count])
     _judge_growth(save, files)
 
 

@@ -1,4 +1,4 @@
-"""Every number is read once, no padding ever; and the rest of the ranks goes on as all would have."""
+"""Every number is read once, padding never; and the rest of the ranks goes on as all would."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ def survivor_law(answer: Callable, P: int) -> None:
 
 
 def _cases() -> Iterator[tuple[int, int, int]]:
-    """First some that are easily drawn, then small ones, all; and some that nobody counts through number by number."""
+    """Some that are easily drawn, all small ones, and some of which nobody counts the numbers."""
     yield from ((7, 3, 2), (7, 2, 3), (10, 4, 3))
     yield from ((n, P, Q) for n in range(1, 15) for P in range(1, 6) for Q in range(1, 6))
     yield from ((10**9 + 7, 8, 6), (10**9 + 7, 6, 8), (10**9, 1, 7))

@@ -32,15 +32,16 @@ def global_places(n, P, Q):
 
 
 def with_padding(n, P, Q):
-    """Reads whole old parts, what only fills them up included."""
-    return pieces(P * length(n, P), P, Q)
-
-
-def rounded_down(n, P, Q):
-    L, M = n // P, n // Q
+    """Reads each new part as if it were full."""
+    L, M = length(n, P), length(n, Q)
     meets = [[(p, max(q * M, p * L), min((q + 1) * M, (p + 1) * L)) for p in range(P)]
              for q in range(Q)]  # fmt: skip
     return [[(p, a - p * L, b - p * L) for p, a, b in row if a < b] for row in meets]
+
+
+def rounded_down(n, P, Q):
+    """Parts as long as whole division says."""
+    return pieces(n // Q * Q, P, Q)
 
 
 def one_by_one(n, P, Q):
@@ -78,9 +79,13 @@ def share(batch, size, rank):
     return range(start, (rank + 1) * batch // size)
 
 
+def by_rows(rows, batch, size):
+    return len(rows) / batch
+
+
 def survivor(
     comm, read, n, P, gradient, batch, steps,
-    *, weight=lambda rows, batch, size: len(rows) / batch, rows_of=share, momenta=True, each=reshard,
+    *, weight=by_rows, rows_of=share, momenta=True, each=reshard,
 ):  # fmt: skip
     def load(what):
         return each(lambda *place: read(what, *place), n, P, comm.size, comm.rank)

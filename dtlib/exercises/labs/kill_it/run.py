@@ -86,8 +86,8 @@ def packed(state: Any) -> bytes:
     except Exception:
         kind = _foreign(state) or type(state).__name__
         raise NotYet(
-            f"the state cannot go into a file of plain data, for it has a {kind}: tensors, numbers, "
-            "texts, lists and dicts can"
+            f"the state cannot go into a file of plain data, for it has a {kind}: tensors, "
+            "numbers, texts, lists and dicts can"
         ) from None
     return file.getvalue()
 

@@ -1,4 +1,4 @@
-"""Twenty steps are k, a stop, and the rest: to the bit, or it is said what was not as it had been."""
+"""Twenty steps are k, a stop and the rest, to the bit; or it is said what was not as before."""
 
 from collections.abc import Callable
 from typing import Any
