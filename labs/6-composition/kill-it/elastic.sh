@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 notebook=${1:-kill-it.ipynb}
 folder=$(mktemp -d)
-export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1    # the ranks of each attempt meet in a store of theirs
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1    # each attempt has a store of its own
 
 node() {    # is_host: the first one keeps the list of who is there, and must not go
   torchrun --nnodes 3:4 --nproc-per-node 1 --max-restarts 3 --monitor-interval 0.5 \

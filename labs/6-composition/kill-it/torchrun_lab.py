@@ -1,6 +1,7 @@
 """The lab under torchrun: your `go_on` on every rank, and somebody is killed at step 7.
 
-    torchrun --nproc-per-node 4 --max-restarts 1 torchrun_lab.py NOTEBOOK FOLDER
+    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1    # each attempt has a store of its own
+    torchrun --standalone --nproc-per-node 4 --max-restarts 1 torchrun_lab.py NOTEBOOK FOLDER
 
 NOTEBOOK is your own copy of the lab, with your `go_on` in it; FOLDER, for the checkpoints and the
 losses, is seen by all ranks. Rank 2 is killed. With a third argument, `node`, the rank that finds
@@ -26,7 +27,7 @@ def main() -> None:
     node = sys.argv[3:] == ["node"]
     victim = 2 if not node else int(os.environ["RANK"]) if "VICTIM" in os.environ else None
     watch = Watch(folder, victim, KILLED, agent=node)
-    with launch() as ranks:
+    with launch(backend="gloo") as ranks:
         ranks.run(names["go_on"], folder / "checkpoints", STEPS, watch)
     if os.environ["RANK"] == "0":
         due = undisturbed(STEPS)

@@ -39,7 +39,7 @@ state = Made(
     },
 )
 
-disk = Made(
+commit = Made(
     "ex-kill-disk",
     About("Stopped anywhere, and a byte flips", "design", 3, 25,
           "commit a checkpoint in one operation, and know whether it is what was written"),

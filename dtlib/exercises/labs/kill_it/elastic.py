@@ -29,7 +29,7 @@ def supervise(program, n, *, fewer=1, last=1):
 
     while n >= last:
         try:
-            with launch(n, timeout=60) as ranks:
+            with launch(n, backend="gloo") as ranks:
                 ranks.run(program)
             return n
         except RankDied:
@@ -40,7 +40,7 @@ def supervise(program, n, *, fewer=1, last=1):
 def giving_up(program, n):
     from dtlib import launch
 
-    with launch(n, timeout=60) as ranks:
+    with launch(n, backend="gloo") as ranks:
         ranks.run(program)
     return n
 
