@@ -48,7 +48,8 @@ def _judge_save(save: Callable, newest: Callable, before: dict, steps: tuple) ->
             if known != step:
                 _judge_retry(save, newest, found, step, where)
         if len(old) > 1 or (old and returned):
-            _judge_damage(newest, disk, before, steps, returned, after)
+            for left in LEFT[::2]:
+                _judge_damage(newest, disk.after_stop(left), before, steps, returned, after)
     return last
 
 
