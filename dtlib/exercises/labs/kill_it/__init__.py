@@ -125,7 +125,7 @@ kill = Made(
     lambda: (elastic.go_on, elastic.supervise),
     "one of four processes was killed, three went on, and the losses are the undisturbed run's",
     {
-        "went back to step 0: there is a newer": lambda: elastic.pair(load=False),
+        "third step there is a newer checkpoint": lambda: elastic.pair(load=False),
         "other weights, or other rows?": lambda: elastic.pair(place=False),
         "undisturbed run: other weights": lambda: elastic.pair(early=True),
         "the update before it was another one": lambda: elastic.pair(moments=False),
