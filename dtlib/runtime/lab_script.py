@@ -34,8 +34,11 @@ def tagged_cells(notebook: Path) -> list[str]:
     return ["".join(cell["source"]) for cell in tagged]
 
 
-def run_lab(default: Path) -> None:
-    """Run the tagged cells of the notebook that the command line names, or of the default."""
+def run_lab(default: Path) -> dict:
+    """Run the tagged cells of the notebook that the command line names, or of the default.
+
+    Returns the names that they have defined.
+    """
     if "RANK" not in os.environ:
         raise SystemExit("start me with: torchrun --nproc-per-node 4 torchrun_lab.py [NOTEBOOK]")
     notebook = Path(sys.argv[1]) if len(sys.argv) > 1 else default
@@ -43,3 +46,4 @@ def run_lab(default: Path) -> None:
     names = {"__name__": "__main__"}
     for number, source in enumerate(tagged_cells(notebook), start=1):
         exec(compile(source, f"{notebook.name}, cell {number} for torchrun", "exec"), names)
+    return names

@@ -92,7 +92,7 @@ class Lab:
     def files(self) -> list[str]:
         """The scripts that lie beside the notebook."""
         return sorted(
-            f.name for f in self.source.parent.iterdir() if f.suffix in (".py", ".sbatch")
+            f.name for f in self.source.parent.iterdir() if f.suffix in (".py", ".sbatch", ".sh")
         )
 
     @property
@@ -123,7 +123,9 @@ def labs_page(root: Path = ROOT) -> str:
 
 def _section(lab: Lab) -> str:
     archive = f"../{ARCHIVES}/{lab.name}.zip"
-    scripts = f"; with {' and '.join(f'`{name}`' for name in lab.files)}" if lab.files else ""
+    names = [f"`{name}`" for name in lab.files]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    scripts = f"; with {listed}" if listed else ""
     lines = [f"(lab-{lab.name})=", f"## {lab.title}", "", lab.builds + lab.able, ""]
     lines += [":::{container} dt-lab", ""]
     for term, text in lab.facts().items():

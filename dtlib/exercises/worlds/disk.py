@@ -77,13 +77,16 @@ class Disk:
         return data
 
 
-def disks_of(save: Callable, files: dict, *arguments) -> Iterator[tuple[int, Disk, bool]]:
+def disks_of(
+    save: Callable, files: dict, *arguments, kind: type = Disk
+) -> Iterator[tuple[int, Disk, bool]]:
     """The disk after each number of operations of `save(disk, *arguments)`, until it returns.
 
-    Yields (operations, disk, whether save has returned). Raises NotYet after 100 operations.
+    Yields (operations, disk, whether save has returned); `kind` is the class of the disks. Raises
+    NotYet after 100 operations.
     """
     for operations in range(101):
-        disk = Disk(files, stops_after=operations)
+        disk = kind(files, stops_after=operations)
         try:
             save(disk, *arguments)
         except Stopped:
