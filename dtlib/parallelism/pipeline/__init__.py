@@ -13,6 +13,7 @@ from dtlib.lazy import face
 if TYPE_CHECKING:
     from dtlib.parallelism.pipeline.schedule import Action, Together, PipelineSchedule
     from dtlib.parallelism.pipeline.builders import gpipe, one_f_one_b, interleaved, zero_bubble
+    from dtlib.parallelism.pipeline.automatic import automatic_schedule
     from dtlib.parallelism.pipeline.v_shaped import zb_v, dual_pipe_v, dual_pipe
     from dtlib.parallelism.pipeline.check import PipelineError, check_schedule
     from dtlib.parallelism.pipeline.simulation import PipelineTimeline, simulate
