@@ -12,6 +12,8 @@ from math import ceil, floor, inf
 from dtlib.parallelism.pipeline.builders import at_least_one
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
 
+MORE = (1, inf), (0, inf), (1, 2), (0, 2), (2, 2)  # forward passes than the next rank: from, to
+
 
 def automatic_schedule(p: int, m: int, memory, f=1, b=1, w=1, comm=0, kept=1) -> PipelineSchedule:
     """The zero-bubble schedule of given times that holds no more than ``memory`` on any rank.
@@ -19,7 +21,7 @@ def automatic_schedule(p: int, m: int, memory, f=1, b=1, w=1, comm=0, kept=1) ->
     Equation: before its first B a rank does as many F as fit before that B could begin, within the
     memory; then one B and one F in turn. A W comes where the gap before the next of them is as long
     as a W, where that next F would not fit into the memory, and where a shorter gap would make its
-    rank the one that has waited longest. All other W come at the end. Of eight warm-ups, the one
+    rank the one that has waited longest. All other W come at the end. Of nine warm-ups, the one
     whose longest wait (`stage_bubble`) is least.
     Arguments: ``p`` ranks, ``m`` micro-batches; ``memory``, in micro-batches' worth of a rank's
     activations: p gives ZB-1p, which may hold what rank 0 of 1F1B holds, 2p gives ZB-2p; ``f``,
@@ -40,7 +42,7 @@ def automatic_schedule(p: int, m: int, memory, f=1, b=1, w=1, comm=0, kept=1) ->
     """
     at_least_one(p=p, m=m)
     task = _Task(p, m, memory, f, b, w, comm, kept)
-    warm_ups = {task.warm_up(*choice) for choice in product((inf, 2), (1, 0), (floor, ceil))}
+    warm_ups = {task.warm_up(*more, rounded) for more, rounded in product(MORE, (floor, ceil))}
     best = min((_Plan(task, warm_up) for warm_up in sorted(warm_ups)), key=lambda plan: plan.wait)
     name = {p: "ZB-1p", 2 * p: "ZB-2p"}.get(memory, f"automatic, memory = {memory}")
     return PipelineSchedule(best.rows, m, name=name)
@@ -72,7 +74,7 @@ class _Task:
         if not 0 <= self.kept <= 1:
             raise ValueError(f"kept must be a share between 0 and 1; got kept = {self.kept}")
 
-    def warm_up(self, most_more, least_more: int, rounded) -> tuple[int, ...]:
+    def warm_up(self, least_more: int, most_more, rounded) -> tuple[int, ...]:
         """How many forward passes each rank does before its first B, from the last rank up.
 
         As many as fit before that B; `rounded` says whether one that fits in part, and would delay
