@@ -12,7 +12,7 @@ from math import ceil, floor, inf
 from dtlib.parallelism.pipeline.builders import at_least_one
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
 
-MORE = (1, inf), (0, inf), (1, 2), (0, 2), (2, 2)  # forward passes than the next rank: from, to
+MORE = (1, inf), (0, inf), (1, 2), (0, 2)  # forward passes than the next rank: from, to
 
 
 def automatic_schedule(p: int, m: int, memory, f=1, b=1, w=1, comm=0, kept=1) -> PipelineSchedule:
@@ -21,7 +21,7 @@ def automatic_schedule(p: int, m: int, memory, f=1, b=1, w=1, comm=0, kept=1) ->
     Equation: before its first B a rank does as many F as fit before that B could begin, within the
     memory; then one B and one F in turn. A W comes where the gap before the next of them is as long
     as a W, where that next F would not fit into the memory, and where a shorter gap would make its
-    rank the one that has waited longest. All other W come at the end. Of nine warm-ups, the one
+    rank the one that has waited longest. All other W come at the end. Of eight warm-ups, the one
     whose longest wait (`stage_bubble`) is least.
     Arguments: ``p`` ranks, ``m`` micro-batches; ``memory``, in micro-batches' worth of a rank's
     activations: p gives ZB-1p, which may hold what rank 0 of 1F1B holds, 2p gives ZB-2p; ``f``,
@@ -29,8 +29,8 @@ def automatic_schedule(p: int, m: int, memory, f=1, b=1, w=1, comm=0, kept=1) ->
     its activations that a micro-batch still needs between B and W.
     Returns a `PipelineSchedule` of p stages. Raises ValueError for fewer than one rank or
     micro-batch, ``memory`` below 1, ``f`` not positive, another time negative, ``kept`` not between
-    0 and 1. It is a heuristic: nothing says that it finds the best schedule, but on all small
-    pipelines that the tests search exhaustively, it does. Source: Qi et al. 2023, section 3.
+    0 and 1. A heuristic: on the small pipelines whose orders the tests try one by one it is the
+    best of all, and here and there a larger one has a better. Source: Qi et al. 2023, section 3.
 
     >>> for row in automatic_schedule(2, 3, memory=2).rows:
     ...     print(row)
