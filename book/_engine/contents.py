@@ -40,13 +40,17 @@ CUT_OF_NUMPY = re.compile(
 )
 # These hold docstrings alone.
 EMPTY_OF_NUMPY = ("numpy/core/_add_newdocs.py", "numpy/core/_add_newdocs_scalars.py")
-# Rooms of numpy that nothing here needs, and what says so to who asks for one.
-NOT_OF_NUMPY = ("fft", "ma", "polynomial")
+# Rooms of numpy that nothing here needs, and what says so to who asks for one. Medians ask whether
+# an array is masked, which none is.
 ABSENT = """def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
     raise ModuleNotFoundError(f"No module named '{__name__}'", name=__name__)
 """
+UNMASKED = """def isMaskedArray(x):
+    return False
+"""
+NOT_OF_NUMPY = {"fft": ABSENT, "ma": UNMASKED + ABSENT, "polynomial": ABSENT}
 
 
 def python() -> Files:
@@ -72,9 +76,9 @@ def numpy() -> Files:
             for one in inside
             if one.isfile() and not CUT_OF_NUMPY.search(one.name)
         }
-    rooms = [f"{LIBRARY}numpy/{room}/" for room in NOT_OF_NUMPY]
+    rooms = {f"{LIBRARY}numpy/{room}/": says for room, says in NOT_OF_NUMPY.items()}
     kept = {path: held for path, held in kept.items() if not path.startswith(tuple(rooms))}
-    kept |= {f"{room}__init__.py": ABSENT.encode() for room in rooms}
+    kept |= {f"{room}__init__.py": says.encode() for room, says in rooms.items()}
     return kept | {LIBRARY + name: b"" for name in EMPTY_OF_NUMPY}
 
 
