@@ -6,7 +6,7 @@ import torch
 
 from dtlib.composition.checkpoint.disk import Disk
 from dtlib.composition.checkpoint.reading import check_same, found_manifest, read_parts
-from dtlib.composition.checkpoint.shards import Part
+from dtlib.composition.checkpoint.shards import Part, read_entry
 from dtlib.composition.checkpoint.writing import Ranks
 
 ALONE = Ranks()
@@ -44,6 +44,20 @@ def is_that_of(found, step: int, value: float) -> bool:
     whole = torch.arange(12.0).view(3, 4) + value
     numbers = torch.cat([found[1][0], found[1][1]])
     return found[0] == step and torch.equal(numbers, whole) and float(found[1][2]) == value
+
+
+def whole(folder) -> dict[str, torch.Tensor]:
+    """All tensors of a checkpoint, put together from the boxes of its files."""
+    here, manifest = found_manifest(folder, ALONE)
+    tensors = {
+        name: torch.full(shape, -7, dtype=getattr(torch, dtype))
+        for name, (shape, dtype) in manifest.tensors().items()
+    }
+    for entry in manifest.entries:
+        tensors[entry.name][tuple(slice(*stretch) for stretch in entry.box)] = read_entry(
+            here, entry
+        )
+    return tensors
 
 
 class Stopped(BaseException):
