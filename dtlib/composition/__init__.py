@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         from_torch_checkpoint,
         to_torch_checkpoint,
     )
+    from dtlib.composition.checkpoint.buddies import BuddyCopies
     from dtlib.composition.failures.rates import failure_shares, fleet_mtbf
     from dtlib.composition.failures.intervals import (
         daly_interval,

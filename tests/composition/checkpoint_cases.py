@@ -35,7 +35,7 @@ def loaded(folder) -> tuple[int, list[torch.Tensor]]:
     """The step and the numbers of the newest checkpoint."""
     here, manifest = found_manifest(folder, ALONE)
     wanted = rows()
-    check_same(wanted, manifest)
+    check_same(wanted, manifest.tensors())
     read_parts(here, manifest, wanted, ALONE)
     return manifest.step, [part.tensor for part in wanted]
 

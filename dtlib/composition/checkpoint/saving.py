@@ -66,7 +66,7 @@ def load_checkpoint(folder: str | Path, run, optimizer=None, *, group=None) -> L
     others = set().union(*ranks.told({part.name for part in parts}))
     unasked = ("random.",) if optimizer is not None else ("random.", "optimizer.")
     others.update(name for name in manifest.tensors() if name.startswith(unasked))
-    ranks.all_did(lambda: check_same(parts, manifest, others))
+    ranks.all_did(lambda: check_same(parts, manifest.tensors(), others))
     writers = sum(name.startswith("random.") for name in manifest.tensors())
     random = _random(ranks.rank % writers) if writers else None
     read_parts(here, manifest, [*parts, *([random] if random else [])], ranks)
