@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from random import Random
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 import torch
@@ -22,6 +22,7 @@ from dtlib.composition.hybrid.parallel import parallelize
 from dtlib.layout import Layout
 from dtlib.mesh import Mesh
 from dtlib.models import GPT
+from dtlib.parallelism.operators.counting import counted
 from dtlib.runtime import launch
 
 
@@ -86,7 +87,7 @@ def test_a_second_save_waits_for_the_first(tmp_path):
     with BackgroundSaves(tmp_path, model, disk=disk) as saves:
         assert saves.finish() is None
         saves.save(1)
-        disk.go_on.set()
+        Timer(0.1, disk.go_on.set).start()
         saves.save(2)
         assert complete_steps(tmp_path)[0] == 1
         assert saves.finish() == saves.finish() == folder_of(tmp_path, 2)
@@ -213,6 +214,31 @@ def test_training_goes_on_while_a_rank_has_not_written_yet(four, tmp_path):
     for one, other, resumed in zip(due, found, again, strict=True):
         assert one[0] == other[0] and same(one[1], other[1])
         assert one[0][3:] == resumed[0] and same(one[1], resumed[1])
+
+
+def calls_of_training(folder, save) -> tuple[dict, dict]:
+    """What a save calls on the group of the training, and on all groups."""
+    run = parallelize(GPT(SPECS["new"]), Mesh.of(dp=4), Layout(dp=4))
+    with counted(run.places.everyone) as training, counted() as anywhere:
+        save(folder, run)
+    run.close()
+    return training.calls, anywhere.calls
+
+
+def in_the_background(folder, run):
+    with BackgroundSaves(folder, run) as saves:
+        saves.save(1)
+
+
+def test_a_save_in_the_background_calls_nothing_on_the_group_of_the_training(four, tmp_path):
+    for training, anywhere in four.run(calls_of_training, tmp_path / "one", in_the_background):
+        assert not training and anywhere["all_gather"] > 1
+    for training, anywhere in four.run(calls_of_training, tmp_path / "other", at_once):
+        assert training == anywhere, "the sabotage: the same, with the group that it has"
+
+
+def at_once(folder, run):
+    save_checkpoint(folder, run, step=1)
 
 
 def test_a_full_disk_of_one_rank_is_the_same_error_on_all(four, tmp_path):

@@ -89,10 +89,7 @@ def test_a_rank_and_its_buddy_are_too_many_and_all_are_told_so(eight):
     for by, lost, buddy in ((4, {1, 5}, 5), (1, {7, 0}, 0), (2, set(range(8)), 2)):
         (said,) = set(eight.run(lives_through, LAYOUTS["ZeRO 3"], by, [lost]))
         first = min(rank for rank in lost if (rank + by) % 8 in lost)
-        assert said == (
-            f"rank {first} is lost, and so is rank {buddy}, its buddy: no copy is left in memory, "
-            "so load a checkpoint from disk"
-        )
+        assert said == (f"rank {first} and its buddy, rank {buddy}, are both lost: load from disk")
 
 
 def of_two_steps(rank, copies) -> None:

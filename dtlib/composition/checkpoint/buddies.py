@@ -105,8 +105,7 @@ class BuddyCopies:
             buddy = self._buddy(rank)
             if kept is None and told[buddy] is None:
                 raise CheckpointError(
-                    f"rank {rank} is lost, and so is rank {buddy}, its buddy: no copy is left in "
-                    "memory, so load a checkpoint from disk"
+                    f"rank {rank} and its buddy, rank {buddy}, are both lost: load from disk"
                 )
         common = set.intersection(*(set(kept) for kept in told if kept is not None))
         if not common:
