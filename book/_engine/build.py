@@ -3,7 +3,7 @@
 _static/code/engine.js             the page's half, one of the book's scripts
 _static/code/python/engine.json    which worker, which packs, how many bytes
 _static/code/python/worker-.../    the worker's scripts
-_static/code/python/*.pack         what it fetches
+_static/code/python/*.pack         what it fetches: some at once, a room when a page opens it
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from pathlib import Path
 from book._engine import contents
 from book._engine.packages import file_of, pinned
 from book._engine.packs import Files, Pack, pack
+from book._engine.rooms import Folders, divided, rooms
 
 FOLDER = "_static/code/python"
 HERE = Path(__file__).parent
@@ -32,6 +33,7 @@ class Engine:
     name: str
     scripts: Files
     packs: tuple[Pack, ...]
+    rooms: tuple[tuple[Folders, Pack], ...] = ()
 
     @property
     def worker(self) -> str:
@@ -41,13 +43,17 @@ class Engine:
 
     @property
     def size(self) -> int:
-        """The bytes that come with a reader's first click."""
+        """The bytes that come with a reader's first click, before the rooms that it opens."""
         return sum(map(len, self.scripts.values())) + sum(one.size for one in self.packs)
 
     def listed(self) -> dict:
         """What the page's half reads."""
-        packs = [{"file": one.file.name, "size": one.size} for one in self.packs]
-        return {"engine": self.name, "worker": f"{self.worker}/worker.js", "packs": packs}
+        return {
+            "engine": self.name,
+            "worker": f"{self.worker}/worker.js",
+            "packs": [one.listed() for one in self.packs],
+            "rooms": [one.listed() | {"folders": folders} for folders, one in self.rooms],
+        }
 
     def write(self, site: Path) -> None:
         folder = site / FOLDER
@@ -56,7 +62,7 @@ class Engine:
             target = folder / self.worker / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(script)
-        for one in self.packs:
+        for one in (*self.packs, *(room for _, room in self.rooms)):
             shutil.copyfile(one.file, folder / one.file.name)
         (folder / "engine.json").write_text(json.dumps(self.listed()), encoding="utf-8")
 
@@ -71,5 +77,6 @@ def engine(name: str = "cowasm") -> Engine:
         package = pinned()["pyodide"]
         scripts |= {f"pyodide/{file}": file_of("pyodide", file) for file in package.files}
         return Engine(name, scripts, (pack("dtlib", contents.dtlib()),))
-    packs = ("python", contents.python), ("numpy", contents.numpy), ("dtlib", contents.dtlib)
-    return Engine(name, scripts, tuple(pack(one, files()) for one, files in packs))
+    common, *others = (pack(one, files) for one, files in divided(contents.dtlib()).items())
+    packs = pack("python", contents.python()), pack("numpy", contents.numpy()), common
+    return Engine(name, scripts, packs, tuple((rooms()[one.name], one) for one in others))

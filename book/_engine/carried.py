@@ -5,7 +5,7 @@ What it imports late, within a function, does not count: a name is asked for whe
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from dtlib.lazy import for_editors
@@ -16,8 +16,12 @@ ABSENT = {
     "matplotlib", "mmap", "multiprocessing", "nbformat", "quickjs", "sqlite3", "sympy", "torch",
     "traitlets", "xml",
 }  # fmt: skip
-# Widgets draw in the page by themselves, their Python is for notebooks; a hybrid run needs ranks.
-LEFT_OUT = ("explore", "__main__", "composition.hybrid")
+# Rooms that could be imported and are not carried, and why.
+LEFT_OUT = {
+    "explore": "widgets draw in the page by themselves, their Python is for notebooks",
+    "__main__": "it is for a command line",
+    "composition.hybrid": "a hybrid run needs ranks",
+}
 
 
 def carried(package: Path) -> list[Path]:
@@ -25,12 +29,26 @@ def carried(package: Path) -> list[Path]:
 
     Argument: ``package``, the folder of dtlib.
     """
-    files = {_named(file, package): file for file in sorted(package.rglob("*.py"))}
+    outside = left_out(package)
+    return [file for name, file in _modules(package).items() if name not in outside]
+
+
+def left_out(package: Path) -> dict[str, str]:
+    """The modules of a package that no page carries, and why."""
+    files = _modules(package)
     heads = {name: set(_head(ast.parse(file.read_bytes()), name)) for name, file in files.items()}
-    outside = {name for name in files if _is_left_out(name, package.name)}
-    while more := {name for name in files.keys() - outside if _lacks(heads[name], outside)}:
+    outside = {name: why for name in files if (why := _why_left_out(name, package.name))}
+    while more := {
+        name: f"it imports {lacking}"
+        for name in files.keys() - outside.keys()
+        if (lacking := _lacking(heads[name], outside))
+    }:
         outside |= more
-    return [file for name, file in files.items() if name not in outside]
+    return outside
+
+
+def _modules(package: Path) -> dict[str, Path]:
+    return {_named(file, package): file for file in sorted(package.rglob("*.py"))}
 
 
 def _named(file: Path, package: Path) -> str:
@@ -38,13 +56,15 @@ def _named(file: Path, package: Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
-def _is_left_out(name: str, package: str) -> bool:
-    inside = name.removeprefix(f"{package}.")
-    return any(f"{inside}.".startswith(f"{room}.") for room in LEFT_OUT)
+def _why_left_out(name: str, package: str) -> str:
+    inside = f"{name.removeprefix(f'{package}.')}."
+    return next((why for room, why in LEFT_OUT.items() if inside.startswith(f"{room}.")), "")
 
 
-def _lacks(imports: set[str], outside: set[str]) -> bool:
-    return any(name in outside or name.partition(".")[0] in ABSENT for name in imports)
+def _lacking(imports: set[str], outside: Container[str]) -> str:
+    """The first of the imports that no page has."""
+    absent = (name for name in imports if name in outside or name.partition(".")[0] in ABSENT)
+    return min(absent, default="")
 
 
 def _head(tree: ast.Module, module: str) -> Iterator[str]:

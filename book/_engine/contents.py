@@ -4,6 +4,7 @@ import io
 import re
 import tarfile
 import zipfile
+from pathlib import Path
 
 from book._engine.carried import carried
 from book._engine.packages import file_of
@@ -40,13 +41,17 @@ CUT_OF_NUMPY = re.compile(
 )
 # These hold docstrings alone.
 EMPTY_OF_NUMPY = ("numpy/core/_add_newdocs.py", "numpy/core/_add_newdocs_scalars.py")
-# Rooms of numpy that nothing here needs, and what says so to who asks for one.
-NOT_OF_NUMPY = ("fft", "ma", "polynomial")
+# Rooms of numpy that nothing here needs, and what says so to who asks for one. Medians ask whether
+# an array is masked, which none is.
 ABSENT = """def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
     raise ModuleNotFoundError(f"No module named '{__name__}'", name=__name__)
 """
+UNMASKED = """def isMaskedArray(x):
+    return False
+"""
+NOT_OF_NUMPY = {"fft": ABSENT, "ma": UNMASKED + ABSENT, "polynomial": ABSENT}
 
 
 def python() -> Files:
@@ -72,18 +77,23 @@ def numpy() -> Files:
             for one in inside
             if one.isfile() and not CUT_OF_NUMPY.search(one.name)
         }
-    rooms = [f"{LIBRARY}numpy/{room}/" for room in NOT_OF_NUMPY]
+    rooms = {f"{LIBRARY}numpy/{room}/": says for room, says in NOT_OF_NUMPY.items()}
     kept = {path: held for path, held in kept.items() if not path.startswith(tuple(rooms))}
-    kept |= {f"{room}__init__.py": ABSENT.encode() for room in rooms}
+    kept |= {f"{room}__init__.py": says.encode() for room, says in rooms.items()}
     return kept | {LIBRARY + name: b"" for name in EMPTY_OF_NUMPY}
 
 
 def dtlib() -> Files:
     """The book's library, as it is written, its recordings, and the page's own modules."""
+    return {path: file.read_bytes() for file, path in library().items()}
+
+
+def library() -> dict[Path, str]:
+    """The files of the library that a page carries, each with its path there."""
     package, mine = ROOT / "dtlib", ROOT / "book/_engine"
     files = {file: f"dtlib/{file.relative_to(package).as_posix()}" for file in carried(package)}
     files |= {package / "contents.toml": "dtlib/contents.toml"}
     measured = (ROOT / "book/measurements").glob("*.json")
     files |= {file: f"dtlib/measurements/{file.name}" for file in measured}
     files |= {mine / name: name for name in ("integers.py", "runner.py")}
-    return {f"/book/{path}": file.read_bytes() for file, path in files.items()}
+    return {file: f"/book/{path}" for file, path in files.items()}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import wraps
 
 MAKE = (
-    "array", "asarray", "asanyarray", "ascontiguousarray", "arange", "zeros", "ones", "empty",
+    "array", "asarray", "ascontiguousarray", "arange", "zeros", "ones", "empty",
     "full", "zeros_like", "ones_like", "full_like", "eye", "identity", "indices", "fromiter",
     "linspace", "tile", "concatenate", "stack", "vstack", "hstack", "diff", "outer", "sort",
     "unique", "max", "min", "amax", "amin", "where", "argsort", "argmax", "argmin", "searchsorted",

@@ -20,14 +20,18 @@ LZMA = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size"
 
 @dataclass(frozen=True)
 class Pack:
-    """A pack in the cache: its bytes as the reader fetches them, and how many files it holds."""
+    """A pack in the cache: its bytes as the reader fetches them."""
 
+    name: str
     file: Path
-    count: int
 
     @property
     def size(self) -> int:
         return self.file.stat().st_size
+
+    def listed(self) -> dict:
+        """What the page's half reads of it."""
+        return {"file": self.file.name, "size": self.size}
 
 
 def joined(files: Files) -> bytes:
@@ -51,4 +55,4 @@ def pack(name: str, files: Files) -> Pack:
         half = target.with_suffix(".half")
         half.write_bytes(lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=LZMA))
         half.replace(target)
-    return Pack(target, len(files))
+    return Pack(name, target)

@@ -59,17 +59,22 @@ def task(source: Path) -> dict:
 
 def in_bare_python(given: dict) -> Told:
     """What the cells say in a process of CPython without what a page has not."""
+    return json.loads(printed_bare(given))
+
+
+def printed_bare(given: dict, before: str = "", after: str = "") -> str:
+    """What such a process prints: ``before``, the cells, ``after``."""
     folders = [str(ROOT), *(str(ROOT / "book" / room) for room in ("cells", "_engine"))]
     code = BARE.format(left_out=LEFT_OUT, folders=folders)
     ran = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", before + code + after],
         input=json.dumps(given),
         capture_output=True,
         text=True,
         check=True,
         cwd=ROOT,
     )
-    return json.loads(ran.stdout)
+    return ran.stdout
 
 
 def verdict(told: dict, outputs: list[dict] | None) -> str:

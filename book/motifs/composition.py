@@ -1,12 +1,14 @@
-"""Chapters 23 to 26: groups of a mesh, and of gradients that are added; a run that fails."""
+"""Chapters 23 to 26: groups of a mesh, three axes of a run, sums of gradients; a run that fails."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 from book.motifs.marks import HEIGHT, WIDTH, Motif, scale
 from dtlib.composition.failures.fleet import Fleet, Lifetime, Recovery
 from dtlib.composition.failures.simulation import simulate_fleet
 from dtlib.composition.uses import USES
 from dtlib.mesh import Mesh
+from dtlib.parallelism.pipeline.builders import one_f_one_b
+from dtlib.parallelism.pipeline.simulation import simulate
 
 
 def groups() -> Motif:
@@ -23,6 +25,17 @@ def groups() -> Motif:
                 motif.arc((x(left), middle), top, (x(right), middle), colours[axis], 1.2)
     for rank in mesh.ranks:
         motif.dot(x(rank), middle, 7, "ink")
+    return motif
+
+
+def grid() -> Motif:
+    """Two replicas, each a pipeline of four stages; every stage is two ranks that share a layer."""
+    motif, timeline = Motif(), simulate(one_f_one_b(4, 8), f=1, b=1, w=1)
+    x = scale(0, timeline.makespan, 6, WIDTH - 6)
+    for span in timeline.spans:
+        for replica, tp in product(range(2), range(2)):
+            top = 4 + 58 * replica + 13.5 * span.rank + 6 * tp
+            motif.bar(x(span.start), top, x(span.stop) - x(span.start) - 1.2, 5, span.kind)
     return motif
 
 
@@ -58,4 +71,4 @@ def progress() -> Motif:
     return motif
 
 
-CHAPTERS = {"23": groups, "25": sums, "26": progress}
+CHAPTERS = {"23": groups, "24": grid, "25": sums, "26": progress}

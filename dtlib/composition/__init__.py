@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from dtlib.composition.checkpoint.manifest import newest_checkpoint
     from dtlib.composition.checkpoint.saving import Loaded, load_checkpoint, save_checkpoint
     from dtlib.composition.checkpoint.shards import CheckpointError
+    from dtlib.composition.checkpoint.background import BackgroundSaves
+    from dtlib.composition.checkpoint.dcp import (
+        CheckpointReader,
+        from_torch_checkpoint,
+        to_torch_checkpoint,
+    )
+    from dtlib.composition.checkpoint.buddies import BuddyCopies
     from dtlib.composition.failures.rates import failure_shares, fleet_mtbf
     from dtlib.composition.failures.intervals import (
         daly_interval,

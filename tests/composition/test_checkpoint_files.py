@@ -1,6 +1,5 @@
 """Files of checkpoints: what is written comes back, what is damaged is named, no stop loses any."""
 
-import errno
 import json
 import multiprocessing
 import os
@@ -11,6 +10,7 @@ from random import Random
 
 import pytest
 import torch
+from checkpoint_cases import ALONE, Stopped, Stopping, is_that_of, loaded, parts, rows
 
 from dtlib.composition.checkpoint.disk import UNFINISHED, Disk
 from dtlib.composition.checkpoint.manifest import (
@@ -23,43 +23,7 @@ from dtlib.composition.checkpoint.manifest import (
 from dtlib.composition.checkpoint.reading import check_same, found_manifest, read_parts
 from dtlib.composition.checkpoint.saving import load_checkpoint, save_checkpoint
 from dtlib.composition.checkpoint.shards import CheckpointError, Part
-from dtlib.composition.checkpoint.writing import TOKEN, Ranks, write_checkpoint
-
-ALONE = Ranks()
-
-
-def parts(value: float) -> list[Part]:
-    """A matrix in two parts of columns, and a number."""
-    matrix = torch.arange(12.0).view(3, 4) + value
-    return [
-        Part("w", (3, 4), ((0, 3), (0, 1)), matrix[:, :1].clone()),
-        Part("w", (3, 4), ((0, 3), (1, 4)), matrix[:, 1:].clone()),
-        Part("step", (), (), torch.tensor(float(value))),
-    ]
-
-
-def rows() -> list[Part]:
-    """The same tensors in other parts, with nothing in them yet."""
-    return [
-        Part("w", (3, 4), ((0, 2), (0, 4)), torch.zeros(2, 4)),
-        Part("w", (3, 4), ((2, 3), (0, 4)), torch.zeros(1, 4)),
-        Part("step", (), (), torch.tensor(0.0)),
-    ]
-
-
-def loaded(folder) -> tuple[int, list[torch.Tensor]]:
-    """The step and the numbers of the newest checkpoint."""
-    here, manifest = found_manifest(folder, ALONE)
-    wanted = rows()
-    check_same(wanted, manifest)
-    read_parts(here, manifest, wanted, ALONE)
-    return manifest.step, [part.tensor for part in wanted]
-
-
-def is_that_of(found, step: int, value: float) -> bool:
-    whole = torch.arange(12.0).view(3, 4) + value
-    numbers = torch.cat([found[1][0], found[1][1]])
-    return found[0] == step and torch.equal(numbers, whole) and float(found[1][2]) == value
+from dtlib.composition.checkpoint.writing import TOKEN, write_checkpoint
 
 
 def test_what_is_written_in_columns_comes_back_in_rows(tmp_path):
@@ -137,7 +101,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, wanted, says):
     write_checkpoint(tmp_path, 1, parts(1))
     _, manifest = found_manifest(tmp_path, ALONE)
     with pytest.raises(CheckpointError, match=says):
-        check_same(wanted, manifest)
+        check_same(wanted, manifest.tensors())
 
 
 def test_a_hole_is_found_before_the_checkpoint_exists(tmp_path):
@@ -151,43 +115,6 @@ def test_a_step_that_is_complete_is_not_written_again(tmp_path):
     with pytest.raises(CheckpointError, match="there is a complete checkpoint of this step"):
         write_checkpoint(tmp_path, 1, parts(2))
     assert is_that_of(loaded(tmp_path), 1, 1)
-
-
-class Stopped(BaseException):
-    """The machine has stopped."""
-
-
-class Stopping(Disk):
-    """A disk that stops before an operation, or within a write, or has no room from then on."""
-
-    def __init__(self, left: int, within: bool = False, full: bool = False):
-        self.left, self.within, self.full = left, within, full
-
-    def _stops(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-    def write(self, path, blocks):
-        if self._stops():
-            data = b"".join(map(bytes, blocks))
-            if self.full or self.within:
-                path.write_bytes(data[: len(data) // 2])
-            raise OSError(errno.ENOSPC, "No space left on device") if self.full else Stopped
-        super().write(path, blocks)
-
-    def _do(self, operation, *paths):
-        if self._stops() and not self.full:
-            raise Stopped
-        operation(*paths)
-
-    def make_folder(self, folder):
-        self._do(super().make_folder, folder)
-
-    def rename(self, path, new):
-        self._do(super().rename, path, new)
-
-    def remove(self, path):
-        self._do(super().remove, path)
 
 
 def operations_of_a_save(tmp_path) -> int:

@@ -35,6 +35,8 @@ EQUAL = {
     "gpipe, two sequences at a time": (
         "old", THREE | {"micro_batch": 2}, {"schedule": pipeline.gpipe}),
     "zero bubble": ("old", THREE, {"schedule": partial(pipeline.zero_bubble, c=1)}),
+    "zero bubble, searched for": (
+        "old", THREE, {"schedule": partial(pipeline.automatic_schedule, memory=3, w=0.5)}),
     "zero bubble on a V, tied on one rank": (
         "old", THREE | SP | {"interleave": 2}, {"schedule": pipeline.zb_v}),
     "dual pipe, every stage twice, ZeRO 2": (

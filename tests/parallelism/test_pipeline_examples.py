@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from dtlib.parallelism.pipeline import (
+    automatic_schedule,
     dual_pipe,
     dual_pipe_v,
     gpipe,
@@ -40,6 +41,7 @@ def schedules(draw):
                 one_f_one_b(p, m),
                 interleaved(p, p * (1 + m // 3), 2),
                 zero_bubble(p, m, draw(st.sampled_from([0, 1, 1.5, 2]))),
+                automatic_schedule(p, m, draw(st.integers(1, 2 * p)), w=0.5, kept=0.25),
                 zb_v(p, m),
                 dual_pipe_v(p, 2 * p + m % 3),
                 dual_pipe(2, 4 + 2 * (m % 3)),

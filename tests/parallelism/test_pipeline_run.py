@@ -10,6 +10,7 @@ from dtlib.foundations import TransformerSpec
 from dtlib.models import GPT, next_token_loss, relative_errors, worst
 from dtlib.parallelism.pipeline import (
     PipelineSchedule,
+    automatic_schedule,
     dual_pipe,
     dual_pipe_v,
     gpipe,
@@ -38,6 +39,7 @@ def in_order(p):
         one_f_one_b(p, M),
         interleaved(p, M, 2),
         *zero,
+        automatic_schedule(p, M, 2 * p, w=0.5, comm=0.25, kept=0.25),
         zb_v(p, M),
         dual_pipe_v(p, M),
     ]

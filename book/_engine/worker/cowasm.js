@@ -28,8 +28,9 @@ async function kernelOf(files) {
   try { return await import(url); } finally { URL.revokeObjectURL(url); }
 }
 
-// A file system with the standard streams, in which `write` makes folders as they are needed.
-function fileSystem({ Buffer, Volume, createFsFromVolume, path }) {
+// A file system with the standard streams, in which `write` makes folders as they are needed. What
+// `coming(file)` gives is written before a file is opened.
+function fileSystem({ Buffer, Volume, createFsFromVolume, path }, coming) {
   const volume = new Volume(), fs = createFsFromVolume(volume), made = new Set();
   fs.mkdirSync("/dev");
   fs.mkdirSync("/tmp");
@@ -43,6 +44,11 @@ function fileSystem({ Buffer, Volume, createFsFromVolume, path }) {
     if (!made.has(folder)) fs.mkdirSync(folder, { recursive: true });
     made.add(folder);
     fs.writeFileSync(file, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), { mode: 0o777 });
+  };
+  const open = fs.openSync;
+  fs.openSync = (file, ...how) => {
+    for (const one of coming(file)) write(...one);
+    return open(file, ...how);
   };
   return { fs, write };
 }
@@ -61,9 +67,9 @@ function options(out, Buffer) {
   };
 }
 
-export async function boot(files, out) {
+export async function boot(files, out, coming) {
   const kernelScript = await kernelOf(files), { load, path, Buffer } = kernelScript;
-  const { fs, write } = fileSystem(kernelScript), big = new Map();
+  const { fs, write } = fileSystem(kernelScript, coming), big = new Map();
   for (const [file, bytes] of files.filter(([file]) => file !== SCRIPT))
     file.endsWith(".wasm") ? big.set(file, bytes) : write(file, bytes);
   fs.writeFileSync(PYTHON, ""); // that it exists is all that is asked of it

@@ -1,8 +1,9 @@
 // The worker's half of the protocol, the same for every engine behind the seam
-// boot(files, out) -> {write(path, bytes), read(path), exec(code)}.
-// In: {id, task: "load", engine, packs} {id, task: "run", code, label, answer}.
+// boot(files, out, coming) -> {write(path, bytes), read(path), exec(code)}, in which opening a file
+// first writes the files of coming(path).
+// In: {id, task: "load", engine, packs, rooms} {id, task: "run", code, label, answer}.
 // Out: {id, done} {id, failed}, and meanwhile {progress, total} {out, stream}.
-import { filesOf } from "./packs.js";
+import { filesNow, filesOf, keptOf } from "./packs.js";
 
 const TASK = "/run/cell.json", RESULT = "/run/answer.json";
 const LONGEST = 200_000; // characters that a run may print
@@ -24,13 +25,27 @@ function out(text, stream) {
   if (prints++ < AT_ONCE || held.text.length > 4096 || printed > LONGEST) send();
 }
 
+// Opens a room: the files of the pack of the one that an empty file stands for.
+function roomsAfter(files, rooms) {
+  const empty = new Set([...new Map(files)].filter(([, bytes]) => !bytes.length).map(([path]) => path));
+  return (path) => {
+    const room = empty.has(path) && rooms.find(({ folders }) => folders.some((one) => path.startsWith(one)));
+    if (!room) return [];
+    const came = filesNow(room);
+    for (const [file] of came) empty.delete(file);
+    if (empty.has(path)) throw Error(`${room.url}: it lacks ${path}`);
+    return came;
+  };
+}
+
 const tasks = {
-  async load({ engine, packs }) {
+  async load({ engine, packs, rooms }) {
+    const kept = await keptOf(rooms);
     const [{ boot }, files] = await Promise.all([
       import(`./${engine}.js`),
-      filesOf(packs, (progress, total) => postMessage({ progress, total })),
+      filesOf([...packs, ...kept], (progress, total) => postMessage({ progress, total })),
     ]);
-    python = await boot(files, out);
+    python = await boot(files, out, roomsAfter(files, rooms));
     python.exec("import sys; sys.path.insert(0, '/book'); import integers, runner; integers.begin(); runner.begin()");
   },
   run({ code, label, answer }) {

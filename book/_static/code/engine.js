@@ -10,6 +10,8 @@ async function list() {
   return answer.json();
 }
 
+const named = (packs) => packs.map(({ file, ...more }) => ({ url: new URL(file, HERE).href, ...more }));
+
 // Of what the browser keeps, only what today's site has stays.
 async function forget(todays) {
   const store = await caches.open(KEPT);
@@ -36,15 +38,15 @@ export class Engine extends EventTarget {
 
   async #start() {
     this.#tell({ state: "loading", progress: 0, total: 0 });
-    const { engine, worker, packs } = await list();
-    const named = packs.map(({ file, size }) => ({ url: new URL(file, HERE).href, size }));
+    const { engine, worker, ...all } = await list();
+    const [packs, rooms] = [all.packs, all.rooms].map(named);
     this.#began = performance.now();
     this.#worker = new Worker(new URL(worker, HERE), { type: "module" });
     this.#worker.onmessage = ({ data }) => this.#hear(data);
     this.#worker.onerror = (event) => this.interrupt(event.message || "the worker did not start");
-    await this.#ask({ task: "load", engine, packs: named });
+    await this.#ask({ task: "load", engine, packs, rooms });
     this.#tell({ state: "ready" });
-    forget(named.map(({ url }) => url)).catch(() => {});
+    forget([...packs, ...rooms].map(({ url }) => url)).catch(() => {});
   }
 
   #hear({ id, done, failed, ...news }) {

@@ -45,7 +45,7 @@ class Manifest:
 
     def tensors(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """The whole shape and the dtype of each tensor."""
-        return {entry.name: (entry.shape, entry.dtype) for entry in self.entries}
+        return tensors_of(self.entries)
 
     def check(self) -> None:
         """Raise CheckpointError unless every tensor is whole, and of one shape and dtype."""
@@ -60,6 +60,11 @@ class Manifest:
             hole = missing_from(entries[0].shape, (entry.box for entry in entries))
             if hole is not None:
                 raise CheckpointError(f"{name}: no rank has the box {hole} of {entries[0].shape}")
+
+
+def tensors_of(entries: Iterable[Entry]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """The whole shape and the dtype of each tensor that entries are of."""
+    return {entry.name: (entry.shape, entry.dtype) for entry in entries}
 
 
 def folder_of(folder: Path, step: int) -> Path:

@@ -1,6 +1,6 @@
 """All ranks read a checkpoint: each takes what its parts share with those that were written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -30,12 +30,14 @@ def found_manifest(folder: str | Path, ranks: Ranks) -> tuple[Path, Manifest]:
     return found[ranks.rank]
 
 
-def check_same(parts: Sequence[Part], manifest: Manifest, others: Iterable[str] = ()) -> None:
+def check_same(
+    parts: Sequence[Part], written: Mapping[str, tuple], others: Iterable[str] = ()
+) -> None:
     """Raise CheckpointError unless the parts are of the checkpoint's tensors, and it has no more.
 
-    `others`: the names of tensors that are had by other ranks, or that nobody needs.
+    Arguments: `written`, shape and dtype of each tensor there; `others`, the names of those that
+    other ranks have, or that nobody needs.
     """
-    written = manifest.tensors()
     wanted = {p.name: (tuple(p.shape), dtype_name(p.tensor)) for p in parts}
     for name, (shape, dtype) in wanted.items():
         if name not in written:

@@ -43,8 +43,8 @@ def save_checkpoint(
     Raises CheckpointError, on every rank, as `write_checkpoint` does; the checkpoints before it are
     whole then.
     """
-    group = _group_of(run, group)
-    parts = [*parts_of(run, optimizer), _random(Ranks(group).rank)]
+    group = group_of(run, group)
+    parts = state_of(run, optimizer, group)
     return write_checkpoint(folder, step, parts, extra=extra, group=group, keep=keep, disk=disk)
 
 
@@ -58,15 +58,15 @@ def load_checkpoint(folder: str | Path, run, optimizer=None, *, group=None) -> L
     it was, for no complete checkpoint, one of another model, and files that are missing, too short
     or changed, which it names.
     """
-    ranks = Ranks(_group_of(run, group))
+    ranks = Ranks(group_of(run, group))
     here, manifest = found_manifest(folder, ranks)
     if optimizer is not None:
-        make_state(run, optimizer, manifest)
+        make_state(run, optimizer, manifest.tensors())
     parts = parts_of(run, optimizer)
     others = set().union(*ranks.told({part.name for part in parts}))
     unasked = ("random.",) if optimizer is not None else ("random.", "optimizer.")
     others.update(name for name in manifest.tensors() if name.startswith(unasked))
-    ranks.all_did(lambda: check_same(parts, manifest, others))
+    ranks.all_did(lambda: check_same(parts, manifest.tensors(), others))
     writers = sum(name.startswith("random.") for name in manifest.tensors())
     random = _random(ranks.rank % writers) if writers else None
     read_parts(here, manifest, [*parts, *([random] if random else [])], ranks)
@@ -75,8 +75,14 @@ def load_checkpoint(folder: str | Path, run, optimizer=None, *, group=None) -> L
     return Loaded(manifest.step, manifest.extra)
 
 
-def _group_of(run, group):
+def group_of(run, group):
+    """The group whose ranks have a run among them: all of a `HybridRun`, else the one given."""
     return run.places.everyone if group is None and isinstance(run, HybridRun) else group
+
+
+def state_of(run, optimizer, group) -> list[Part]:
+    """All that is saved of this rank: parts of weights and optimizer state, and its generator."""
+    return [*parts_of(run, optimizer), _random(Ranks(group).rank)]
 
 
 def _random(rank: int) -> Part:

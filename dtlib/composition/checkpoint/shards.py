@@ -104,19 +104,25 @@ def read_entry(folder: Path, entry: Entry) -> torch.Tensor:
     Raises CheckpointError for a file that is missing or too short, and for bytes that are not those
     that were written, with the file, the place in it and the tensor.
     """
-    dtype = getattr(torch, entry.dtype)
-    if entry.length != volume(entry.box) * dtype.itemsize:
-        raise CheckpointError(f"{entry}: {entry.length} bytes are no box {entry.box} of {dtype}")
     try:
         with (folder / entry.file).open("rb") as file:
             file.seek(entry.offset)
             data = bytearray(file.read(entry.length))
     except FileNotFoundError:
         raise CheckpointError(f"{entry}: the file is missing") from None
+    return numbers_of(entry, torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0))
+
+
+def numbers_of(entry: Entry, data: torch.Tensor) -> torch.Tensor:
+    """The bytes of an entry, a flat tensor of uint8, as numbers. Raises as `read_entry` does."""
+    dtype = getattr(torch, entry.dtype)
+    if entry.length != volume(entry.box) * dtype.itemsize:
+        raise CheckpointError(f"{entry}: {entry.length} bytes are no box {entry.box} of {dtype}")
     if len(data) < entry.length:
         raise CheckpointError(f"{entry}: the file ends after {entry.offset + len(data)} bytes")
-    if crc32(data) != entry.crc:
+    if crc32(bytes_of(data)) != entry.crc:
         raise CheckpointError(f"{entry}: a byte has changed since it was written")
-    if not data:
+    if not len(data):
         return torch.empty(sizes(entry.box), dtype=dtype)
-    return torch.frombuffer(data, dtype=dtype).view(sizes(entry.box))
+    aligned = data if data.storage_offset() == 0 else data.clone()
+    return aligned.view(dtype).view(sizes(entry.box))

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 
 from dtlib.composition.checkpoint.boxes import Box, boxes_of_run, moved, sizes, volume, whole_box
-from dtlib.composition.checkpoint.manifest import Manifest
 from dtlib.composition.checkpoint.shards import Part
 from dtlib.composition.hybrid.parallel import HybridRun
 from dtlib.memory.zero.full import FullySharded
@@ -66,10 +65,13 @@ def slots_of(run, optimizer) -> dict[torch.Tensor, list[Held]]:
     return {flat.own: list(_in_flat(flat, weights)) for flat in optimizer.flats}
 
 
-def make_state(run, optimizer, manifest: Manifest) -> None:
-    """Give a fresh optimizer the state that a checkpoint has: zeros, for the numbers to come."""
+def make_state(run, optimizer, tensors: Mapping[str, tuple]) -> None:
+    """Give a fresh optimizer the state that a checkpoint has: zeros, for the numbers to come.
+
+    `tensors`: the whole shape and the dtype of each tensor there, as a `Manifest` tells them.
+    """
     kinds: dict[str, dict] = {}
-    for name, kind in manifest.tensors().items():
+    for name, kind in tensors.items():
         what, _, of = name.partition(".")
         if what == "optimizer":
             key, _, of = of.partition(".")

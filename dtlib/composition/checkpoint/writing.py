@@ -74,7 +74,7 @@ def write_checkpoint(
     ranks, disk, here = Ranks(group), disk or Disk(), folder_of(folder, step)
     token = ranks.all_did(lambda: _prepared(here, disk) if ranks.rank == 0 else None)[0]
     ranks.all_did(lambda: _same_folder(here, token))
-    own = _own_share(parts, ranks)
+    own = own_share(parts, ranks)
     file = f"rank-{ranks.rank:05}.bin"
     entries = ranks.all_did(lambda: _written(here / file, own, disk))
     ranks.all_did(lambda: _committed(here, step, extra, entries, disk) if not ranks.rank else None)
@@ -103,8 +103,8 @@ def _same_folder(here: Path, token: str) -> None:
         raise CheckpointError(f"{here}: is not the folder that rank 0 writes to: all must see one")
 
 
-def _own_share(parts: Sequence[Part], ranks: Ranks) -> list[Part]:
-    """Of this rank's parts those that it writes: of copies one is written."""
+def own_share(parts: Sequence[Part], ranks: Ranks) -> list[Part]:
+    """Of this rank's parts those that it writes: of copies one is written. Every rank calls it."""
     mine = {(part.name, part.box): part for part in parts if volume(part.box)}
     sizes = {key: part.tensor.nbytes for key, part in mine.items()}
     holders: dict[tuple, list[int]] = {}

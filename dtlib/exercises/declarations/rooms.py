@@ -9,12 +9,14 @@ from dtlib.contents import chapter, padded
 def module_of(what: str, number: str) -> str:
     """The module of a chapter's "chapters" (its exercises) or "questions"; "" where there is none.
 
-    A lab, which has a name in place of a number, has no questions.
+    A lab, which has a name in place of a number, has no questions, nor has a page without one.
 
-    >>> module_of("questions", "12"), module_of("questions", "37")
-    ('dtlib.exercises.questions.collectives.ch12', '')
+    >>> module_of("questions", "12")
+    'dtlib.exercises.questions.collectives.ch12'
+    >>> [module_of("questions", name) for name in ("37", "all-reduce", "")]
+    ['', '', '']
     """
-    if not number[0].isdigit():
+    if not number[:1].isdigit():
         return ""
     room = f"dtlib.exercises.{what}.{chapter(number).room}"
     module = f"{room}.ch{padded(number)}"

@@ -44,6 +44,26 @@ def groups_of_13(answer: Any, right: Mapping[str, list[int]]) -> None:
             raise NotYet(f"{name}: eight ranks in a row of dp and cp, cut into stretches of four")
 
 
+def same_groups(given: Any, right: dict[str, list[int]], rank: int, sizes: dict[str, int]) -> None:
+    """Raise `NotYet` unless these are the groups of a rank along each axis.
+
+    >>> same_groups({"pp": [0, 1], "tp": [0, 2]}, {"pp": [0, 2], "tp": [0, 1]}, 0, {})
+    Traceback (most recent call last):
+    ...
+    dtlib.exercises.verdict.NotYet: pp: who differs from it along pp, and along nothing else?
+    """
+    if not isinstance(given, dict) or set(given) != set(right):
+        raise NotYet(f"return a dict with the keys {', '.join(right)}")
+    for axis, group in right.items():
+        found = [whole(one, f"a rank of {axis}") for one in items(given[axis], axis, len(group))]
+        if rank not in found:
+            raise NotYet(f"{axis}: a rank is in its own group")
+        if sorted(found) != group:
+            raise NotYet(f"{axis}: who differs from it along {axis}, and along nothing else?")
+        if found != group:
+            raise NotYet(f"{axis}: the right ranks, but not in the order of the axis")
+
+
 def most_first(answer: Any, sent: Mapping[str, float]) -> None:
     """Raise `NotYet` unless the axes stand in the order of what they send, the most first."""
     given = [str(one) for one in items(answer, "the order", len(sent))]

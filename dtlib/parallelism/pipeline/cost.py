@@ -84,6 +84,25 @@ def zero_bubble_wait_time(p, c, f, b, w):
     return maximum(0, (p - 1) * (f + b - c * w))
 
 
+@formula(
+    r"T_\text{least}",
+    "s",
+    "appendix B of Qi et al. 2023, carried on to the last B",
+    "equal stages, one on each rank; the last rank owes at most N_off W when its last B begins",
+)
+def zero_bubble_least_wait_time(p, f, b, w, hop_time, put_off):
+    """What some rank waits at least, between its first and its last action, under any schedule.
+
+    Rank 0 begins p - 1 forward passes and messages before the last rank does, and its last B ends
+    p - 1 messages and input gradients after the last rank's. In between the last rank does all its
+    F and B and the W that it does not put off.
+
+    >>> [zero_bubble_least_wait_time(p=8, f=1, b=1, w=1, hop_time=0, put_off=k) for k in (7, 14)]
+    [7, 0]
+    """
+    return maximum(0, (p - 1) * (f + b + 2 * hop_time) - put_off * w)
+
+
 @formula(r"N_\text{zero}", "", _ZERO, "whole c, m at least as large")
 def zero_bubble_peak_count(p, c):
     """How many micro-batches every rank holds at most, when W is put off.

@@ -220,9 +220,19 @@ class PipelineSchedule:
         In micro-batches of a whole rank's share: one stage of v counts 1/v. They are kept from the
         forward pass until the gradient of the weights is done; without one they are not kept.
         """
+        return self.peak_memory(kept=1)
+
+    def peak_memory(self, kept) -> list:
+        """`peak_activations` if B lets go of all but the share ``kept`` of its activations.
+
+        What multiplications by a weight took in is needed for W; what attention multiplied is not.
+
+        >>> PipelineSchedule(["0F0 0F1 0B0 0B1 0F2 0B2 0W0 0W1 0W2"], m=3).peak_memory(kept=1 / 4)
+        [2.0]
+        """
         if "W" not in self.owed:
             return [0] * self.p
-        return [_peak(self.actions(rank), self.v) for rank in range(self.p)]
+        return [_peak(self.actions(rank), self.v, kept) for rank in range(self.p)]
 
     @property
     def forward_only(self) -> "PipelineSchedule":
@@ -274,12 +284,14 @@ def _step(step) -> Step:
     return Action(*step)
 
 
-def _peak(actions: list[Action], v):
-    """The most stages held at once, over v."""
-    held = most = 0
+def _peak(actions: list[Action], v, kept):
+    """The most stages held at once, over v; between B and W a stage counts ``kept``."""
+    counts, most = dict.fromkeys("FBW", 0), 0
     for action in actions:
-        held += (action.kind == "F") - ("W" in action.kind)
-        most = max(most, held)
+        for kind in action.kind:
+            counts[kind] += 1
+        under_way, put_off = counts["F"] - counts["B"], counts["B"] - counts["W"]
+        most = max(most, under_way + kept * put_off)
     return most if v == 1 else _over(most, v)
 
 

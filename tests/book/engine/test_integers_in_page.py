@@ -52,6 +52,19 @@ def test_twenty_expressions_are_those_of_cpython(told):
     assert eval(told(lists)) == plainly(lists)
 
 
+SUMMARIES = [
+    "np.median([3.0, 1.0, 2.0])", "np.median([[1, 2], [3, 5]], axis=0)",
+    "np.quantile([1.0, 2.0, 4.0], [0.1, 0.9], method='inverted_cdf')",
+    "np.percentile([1.0, 2.0, 4.0], 30)", "np.std([1, 2, 4])", "np.take([1, 2, 4], [2, 0])",
+]  # fmt: skip
+
+
+def test_medians_and_quantiles_are_those_of_cpython(told):
+    """They ask numpy's own modules, some of which stay at home."""
+    lists = f"[np.asarray(one).tolist() for one in ({', '.join(SUMMARIES)})]"
+    assert eval(told(lists)) == plainly(lists)
+
+
 def test_an_array_prints_as_in_cpython(told):
     for expression in ("np.array([58, -1])", "np.array([], dtype=np.int64)", "np.arange(40)"):
         assert told(expression) == repr(plainly(expression))

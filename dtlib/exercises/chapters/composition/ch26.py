@@ -342,3 +342,33 @@ stop_or_quorum = Numbers(
     ],
     "a restart is paid for by all, a healing by one replica", keyed=True,
 )
+
+
+def _chances(nodes, lost, *, either=True, closed=True, swapped=False):
+    sets, left = math.comb(nodes, lost), nodes - lost
+    pairs = math.comb(nodes // 2, lost) * (2**lost if either else 1)
+    ring = math.comb(left, lost) * nodes / left if closed else math.comb(left + 1, lost)
+    found = pairs / sets, ring / sets
+    return found[::-1] if swapped else found
+
+
+def _same_chances(given: Any, right: tuple, *args: Any) -> None:
+    names = "two by two", "around a ring"
+    for name, mine, due in zip(names, items(given, "the chances", 2), right, strict=True):
+        number(mine, due, f"the chance with buddies {name}", tolerance=1e-9)
+
+
+pairs_or_a_ring = Function(
+    "ex-pairs-or-a-ring",
+    About("Pairs, or a ring", "derive", 3, 20, "compare placements of copies by what they survive"),
+    "my_chances(nodes, lost)", _chances,
+    lambda: ((f"{lost} of {nodes} nodes", (nodes, lost))
+             for nodes, lost in ((8, 1), (8, 2), (8, 3), (6, 3), (20, 4), (12_500, 5))),
+    _same_chances,
+    "a ring has as many bad pairs as nodes, and buddies two by two half as many",
+    {
+        "of a pair either node may be the lost one": {"either": False},
+        "in a ring the last node's buddy is the first": {"closed": False},
+        "first buddies two by two, then the ring": {"swapped": True},
+    },
+)

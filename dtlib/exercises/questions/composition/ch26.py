@@ -58,6 +58,18 @@ several_writes_at_once = question(
     "an interval is 75 s now: to write in parallel is worse",
 )
 
+lost_with_its_buddy = question(
+    "pause-lost-with-its-buddy",
+    "Eight nodes stand in a ring, and each keeps its state at the next. Two of them are lost at "
+    "once, any two as likely as any other. With which probability is a state lost for good?",
+    Asked("probability", 8 / math.comb(8, 2), slips={
+          1 / 7: "given one of the two, which nodes must the other not be?",
+          1 / 4: "any two of eight: how many pairs are there?",
+          1 / 28: "how many of the pairs are neighbours?",
+          1 - 8 / math.comb(8, 2): "that is with which probability both come back"}),
+    "8 of the 28 pairs are neighbours; had they buddies two by two, 4 would be",
+)
+
 how_many_spares = question(
     "pause-how-many-spares",
     "How many nodes are in repair at a time, on average?",

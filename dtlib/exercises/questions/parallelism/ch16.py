@@ -51,6 +51,20 @@ held_by_the_last = question(
     "it takes in the fewest ahead, so its W are the latest",
 )
 
+owed_by_the_last = question(
+    "pause-owed-by-the-last",
+    "The last of eight ranks may hold 16 micro-batches' worth of activations, and between its B "
+    "and its W a micro-batch needs a quarter of them. Of 100 micro-batches, how many W can the "
+    "rank owe when it begins its last B?",
+    Asked("put off", (16 - 1) * 4, slips={
+          64: "what else does it hold when it begins a B?",
+          15: "how much of a micro-batch does a W need?",
+          16: "how much of a micro-batch does a W need?",
+          99: "do they fit into the memory?",
+          100: "can it owe the W of a B that has not begun?"}),
+    "one micro-batch is under way, and beside it fit fifteen times four quarters",
+)
+
 rank_of_the_loss = question(
     "pause-rank-of-the-loss",
     "A training script for GPipe on four ranks hands the words of the batch to rank 0 and the "
