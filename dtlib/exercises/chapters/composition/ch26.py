@@ -11,8 +11,9 @@ from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
-from dtlib.exercises.judge import items, number, whole
+from dtlib.exercises.judge import items, number
 from dtlib.exercises.judges.disks import loses_nothing
+from dtlib.exercises.judges.shares import pieces, plan, plan_law, same_pieces
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.disk import MANIFEST
 from dtlib.foundations import failure_multiplier, failure_overhead, optimal_interval, young_interval
@@ -165,37 +166,13 @@ most_gpus = Formula(
 )
 
 
-def _cut(n, parts, even=False):
-    length = -(-n // parts)
-    if even:
-        return [(n * i // parts, n * (i + 1) // parts) for i in range(parts)]
-    return [(min(i * length, n), min((i + 1) * length, n)) for i in range(parts)]
-
-
-def _pieces(n, p, q, *, even=False, own=False, empty=False):
-    old = _cut(n, p, even)
-    found = []
-    for start, stop in _cut(n, q, even):
-        overlaps = [(r, max(a, start), min(b, stop)) for r, (a, b) in enumerate(old)]
-        kept = [(r, a, b) for r, a, b in overlaps if a < b or empty]
-        found.append([(r, a - old[r][0], b - old[r][0]) for r, a, b in kept] if own else kept)
-    return found
-
-
-def _same_pieces(given: Any, right: list, n: int, p: int, q: int) -> None:
-    for new, (mine, due) in enumerate(zip(items(given, "the result", q), right, strict=True)):
-        pieces = [items(one, "a piece", 3) for one in items(mine, f"new part {new}", len(due))]
-        if [tuple(whole(x, "an entry") for x in piece) for piece in pieces] != due:
-            raise NotYet(f"new part {new}: other pieces than it overlaps, or in another order")
-
-
 cut_again = Function(
     "ex-cut-again",
     About("Cut again", "design", 2, 20, "find which pieces a new layout reads", ("x26.4",)),
-    "my_pieces(n, p, q)", _pieces,
+    "my_pieces(n, p, q)", pieces,
     lambda: ((f"{n} elements, {p} parts to {q}", (n, p, q))
              for n, p, q in ((16, 8, 4), (16, 4, 8), (12, 4, 3), (13, 4, 3), (7, 5, 2), (3, 2, 5))),
-    _same_pieces,
+    same_pieces,
     "each new part from the old ones that it overlaps, uneven and empty parts too",
     {
         "parts are cut as torch.chunk cuts: equal ones, rounded up, then shorter": {"even": True},
@@ -290,36 +267,18 @@ compress_or_not = Numbers(
 )
 
 
-def _plan(batch, ranks, *, even=False, equal=False):
-    rows = [batch // ranks + (not even and rank < batch % ranks) for rank in range(ranks)]
-    return [(n, 1 / ranks if equal else n / sum(rows)) for n in rows]
-
-
-def _plan_law(given: Any, right: list, batch: int, ranks: int) -> None:
-    plan = [items(one, "a rank's share", 2) for one in items(given, "the plan", ranks)]
-    rows = [whole(n, "the rows of a rank") for n, _ in plan]
-    if sum(rows) != batch:
-        raise NotYet(f"{sum(rows)} rows in all: the global batch has changed")
-    if max(rows) - min(rows) > 1:
-        raise NotYet("the slowest rank decides: shares must differ by one row at most")
-    slips = {1 / ranks: "a mean of means counts the rows of small shares more"}
-    for rank, (n, weight) in enumerate(plan):
-        of = f"the weight of rank {rank}'s mean"
-        number(weight, n / batch, of, tolerance=1e-9, mistakes=slips)
-
-
 shares_of_the_rest = Function(
     "ex-shares-of-the-rest",
     About("Shares of the rest", "repair", 2, 15,
           "keep the global batch on fewer ranks", ("x26.6",)),
-    "my_plan(batch, ranks)", _plan,
+    "my_plan(batch, ranks)", plan,
     lambda: ((f"{batch} rows on {ranks} ranks", (batch, ranks))
              for batch, ranks in ((8, 4), (8, 3), (2048, 64), (2048, 48), (5, 5))),
-    _plan_law,
+    plan_law,
     "the same rows in each step, and each rank's mean counts as its rows do",
     {
-        "the global batch has changed": partial(_plan, even=True),
-        "a mean of means counts the rows of small shares more": partial(_plan, equal=True),
+        "the global batch has changed": partial(plan, even=True),
+        "a mean of means counts the rows of small shares more": partial(plan, equal=True),
     },
 )
 

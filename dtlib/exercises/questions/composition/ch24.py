@@ -50,6 +50,28 @@ groups_of_a_cube = question(
     "its neighbour along the last axis: 4 and 5 have the two halves of each matrix",
 )
 
+forgotten_mean = question(
+    "pause-forgotten-mean",
+    "Somebody leaves out the last line, the division by two, and trains with plain SGD. What is "
+    "different?",
+    Chosen("difference", "every step is twice as long", {
+        "replicas drift apart": "the sum is the same number on both",
+        "the loss of the first step": "it is computed before any gradient",
+        "nothing": "Adam would hardly notice; does plain SGD divide by the gradient's size?"}),
+    "a factor in all gradients alike is a factor in the learning rate",
+)
+
+overflow_on_one = question(
+    "pause-overflow-on-one",
+    "One rank of tp finds an infinity in its columns and skips the step; its neighbour, which has "
+    "the other columns, does not. What is wrong from then on?",
+    Chosen("wrong", "halves of one matrix are of different steps", {
+        "copies of a weight differ": "which of the two has a copy of the other's columns?",
+        "nothing, a step was lost": "for one of them",
+        "the next loss is infinite": "the infinity was thrown away with the step"}),
+    "and nothing would ever bring them together again",
+)
+
 norm_twice = question(
     "pause-norm-twice",
     "To clip, each rank squares the gradients that it holds, and the squares are added over all "
@@ -158,6 +180,17 @@ zero_three_and_stages = question(
           2: "that is without a pipeline, where a step is one pass",
           128: "and on the way back?"}),
     "a pipeline needs its weights in every micro-batch",
+)
+
+scattered_borders = question(
+    "pause-scattered-borders",
+    "A stage of eight ranks, each with a port of its own, hands its stream on to the next stage in "
+    "another node. Before, each of the eight has sent all of it. How many times as few bytes cross "
+    "a port now?",
+    Asked("times", 8, slips={
+          1: "each port carries an eighth",
+          64: "the ports were eight before, and are eight now"}),
+    "what the eight know together need not be told eight times",
 )
 
 which_axis_first = question(

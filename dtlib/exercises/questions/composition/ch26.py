@@ -58,6 +58,26 @@ several_writes_at_once = question(
     "an interval is 75 s now: to write in parallel is worse",
 )
 
+shorter_than_the_lag = question(
+    "pause-shorter-than-the-lag",
+    "A save copies for 2 s, and arrives 25 s after the run has gone on. The run saves after every "
+    "20 s of work. For how many seconds does each save wait for the one before it?",
+    Asked("seconds", 25 - 20, slips={
+          25: "of these the run has worked for 20",
+          7: "the copy of the new save has not begun, that of the old one is over",
+          0: "is the save before it there when the next one is due?"}),
+    "the interval is then 27 s long at least, however often it is asked for",
+)
+
+checksum_of_theirs = question(
+    "pause-checksum-of-theirs",
+    "In a file that DCP has written one bit of a weight is flipped. What does its loader say?",
+    Chosen("it says", "nothing", {
+           "that a checksum differs": "which number in the metadata could have told it?",
+           "that the file is too short": "it has as many bytes as before"}),
+    "a wrong number is as good a number as any other",
+)
+
 lost_with_its_buddy = question(
     "pause-lost-with-its-buddy",
     "Eight nodes stand in a ring, and each keeps its state at the next. Two of them are lost at "
