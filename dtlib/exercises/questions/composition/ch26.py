@@ -78,6 +78,17 @@ checksum_of_theirs = question(
     "a wrong number is as good a number as any other",
 )
 
+four_copies = question(
+    "pause-four-copies",
+    "A rank's state has n bytes. How many n of copies lie in a node's memory at most, with one "
+    "rank to a node, while the states of a new step arrive?",
+    Asked("n", 4, slips={
+          2: "its own and another's, of one step; and the old ones?",
+          1: "it keeps its own as well: the step at which all meet",
+          3: "two of the old step, and how many of the new?"}),
+    "two of the old step, which may go only when all have the two of the new",
+)
+
 lost_with_its_buddy = question(
     "pause-lost-with-its-buddy",
     "Eight nodes stand in a ring, and each keeps its state at the next. Two of them are lost at "
