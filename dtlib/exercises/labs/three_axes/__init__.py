@@ -10,7 +10,7 @@ from dtlib.exercises.labs.three_axes.laws import block_law, groups_law, stage_la
 groups = Made(
     "ex-axes-groups",
     About("Groups along any axes", "design", 2, 15,
-          "say from a rank with whom it shares what", needs="torch"),
+          "say from a rank with whom it shares what"),
     groups_law,
     lambda: (programs.coordinates, programs.groups_of),
     "coordinates and groups of 7 meshes, along every set of axes",

@@ -18,7 +18,7 @@ def record_mesh(program: Callable, size: int, *args: Any, timeout: float = 60.0)
 
     >>> def pass_on(comm):
     ...     if comm.rank == 0:
-    ...         return comm.send(torch.ones(2), 1)
+    ...         return comm.send(torch.ones(2, dtype=torch.float64), 1)
     ...     return comm.recv((2,), 0).tolist()
     >>> record_mesh(pass_on, 2)
     [None, [1.0, 1.0]]
@@ -37,7 +37,7 @@ class MeshRank(RecordedTeam):
         self.sent: list[int] = mail.world.diary(rank, [])
 
     def send(self, x: Any, dst: int) -> None:
-        """Send the numbers of x to rank ``dst``; returns when that rank has them."""
+        """Send x, of 64 bits, to rank ``dst``; returns when that rank has them."""
         self.sent.append(dst)
         self._wire.send(x.detach().clone(), dst)
 
