@@ -6,7 +6,7 @@ training step is a program whose ranks mean what one process means; `interpreter
 feed-forward block as one; `search`, the cheapest of these; `reduction`, over which axes a gradient
 is added; `uses`, what a step does with each weight; `mixture`, a layer with experts on three axes;
 `hybrid`, all strategies in one run; `checkpoint`, which saves such a run for any other layout;
-`failures`, what they cost a long run.
+`failures`, what they cost a long run; `quorum`, replicas that go on without the one that failed.
 """
 
 from typing import TYPE_CHECKING
@@ -49,5 +49,9 @@ if TYPE_CHECKING:
     from dtlib.composition.failures.fleet import Fleet, Lifetime, Recovery
     from dtlib.composition.failures.account import TICKS, Account, Phase
     from dtlib.composition.failures.simulation import simulate_fleet
+    from dtlib.composition.failures.replicas import QuorumRecovery, simulate_quorum
+    from dtlib.composition.quorum.small import small_task
+    from dtlib.composition.quorum.task import Fault, Quorum, Task
+    from dtlib.composition.quorum.lighthouse import Attempt, QuorumRun, train_with_quorum
 
 __getattr__, __dir__, __all__ = face(__name__)

@@ -1,5 +1,6 @@
 """Failures and how to live with them.
 
 `rates`, of a fleet of unlike parts; `intervals`, how often to save; `fleet`, nodes, spares and how
-a job comes back; `account`, where a run's time goes; `simulation`, which runs a job on a fleet.
+a job comes back; `account`, where a run's time goes; `simulation`, which runs a job on a fleet;
+`replicas`, the same where the others go on.
 """
