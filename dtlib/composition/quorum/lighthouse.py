@@ -110,7 +110,7 @@ class _Lighthouse:
             self.step += committed
         trained = {r for r in self.lines if self.back.get(r, 0) < self.step}
         states = {replica: said[1] for replica, said in self._answers(trained).items()}
-        return QuorumRun(tuple(self.attempts), {r: _unpacked(s) for r, s in states.items()})
+        return QuorumRun(tuple(self.attempts), {r: _unpacked(states[r]) for r in sorted(states)})
 
     def _quorum(self, ready: dict[int, Any], last: tuple[int, ...] | None) -> Quorum:
         members = tuple(sorted(ready))
