@@ -1,11 +1,21 @@
 """Replicas that vote on each step: killed for real at every point, and healed to the bit."""
 
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import count
+from pathlib import Path
+from random import Random
 
 import pytest
 import torch
 
 from dtlib.composition.quorum.lighthouse import train_with_quorum
+from dtlib.composition.quorum.replica import Replica
 from dtlib.composition.quorum.task import POINTS, Fault, Task
 
 STEPS, SHARES, ROWS = 5, 6, 3
@@ -88,6 +98,105 @@ def test_a_healing_that_forgets_the_optimizer_is_found(alone):
     task = Task(make, loss, SHARES, STEPS, restore=restore_weights_only)
     run = train_with_quorum(task, 2, (Fault(1, 1, "before the vote", back=STEPS - 1),))
     assert same(run.states[0], alone) and not same(run.states[1], alone)
+
+
+def loss_of_another_shape(model, number):
+    if number < SHARES:
+        return loss(model, number)
+    return model(torch.zeros(ROWS, 7, dtype=torch.float64)).mean()
+
+
+def test_a_bug_of_the_task_is_no_failure_that_one_may_try_again():
+    task = Task(make, loss_of_another_shape, SHARES, STEPS)
+    with pytest.raises(RuntimeError, match=r"step 1 failed twice, and no replica died: mat1 and"):
+        train_with_quorum(task, 3)
+    assert not multiprocessing.active_children()
+
+
+class Struck:
+    """`make`, and then one replica dies at its n-th entry into a method, by the same signal."""
+
+    def __init__(self, replica, method, entry):
+        self.replica, self.method, self.entry = replica, method, entry
+
+    def __call__(self):
+        inner, entries = getattr(Replica, self.method), count()
+
+        def strikes(replica, quorum):
+            if (replica.me, next(entries)) == (self.replica, self.entry):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return inner(replica, quorum)
+
+        setattr(Replica, self.method, strikes)
+        return make()
+
+
+def test_one_that_dies_while_all_meet_costs_a_time_out_and_no_more(alone):
+    run = train_with_quorum(Task(Struck(2, "_join", 0), loss, SHARES, STEPS), 3, timeout=6)
+    assert [(a.step, a.members, a.committed) for a in run.attempts[:2]] == [
+        (0, (0, 1, 2), False), (0, (0, 1), True)]  # fmt: skip
+    assert all(same(state, alone) for state in run.states.values())
+
+
+def test_when_the_healer_dies_the_next_one_heals(alone):
+    """Replica 0 dies when it is about to heal 2, at its fourth step; so 1 does."""
+    task = Task(Struck(0, "_heal", 3), loss, SHARES, STEPS)
+    run = train_with_quorum(task, 3, (Fault(2, 1, "before the quorum", back=3),))
+    assert [(a.members, a.healed, a.committed) for a in run.attempts if a.step == 3] == [
+        ((0, 1, 2), (2,), False), ((1, 2), (2,), True)]  # fmt: skip
+    assert sorted(run.states) == [1, 2]
+    assert all(same(state, alone) for state in run.states.values())
+
+
+def make_and_die_some_time():
+    """`make`, and then all replicas but the first die at a moment that nobody chose."""
+    if multiprocessing.current_process().name != "replica 0":
+        kill = os.getpid(), signal.SIGKILL
+        threading.Timer(Random().uniform(0, 0.3), os.kill, kill).start()
+    return make()
+
+
+def test_deaths_at_moments_that_nobody_chose_leave_the_same_bits(alone):
+    run = train_with_quorum(Task(make_and_die_some_time, loss, SHARES, STEPS), 4)
+    assert 0 in run.states
+    assert all(same(state, alone) for state in run.states.values())
+
+
+def ends_the_lighthouse(lighthouse, folder, model, number):
+    """A loss that notes its process, and in the third step kills the one that started it."""
+    Path(folder, str(os.getpid())).touch()
+    if number == 2 * SHARES:
+        os.kill(lighthouse, signal.SIGKILL)
+    return loss(model, number)
+
+
+ALONE = """
+import os, sys
+from functools import partial
+from test_quorum import SHARES, Task, ends_the_lighthouse, make, train_with_quorum
+spoilt = partial(ends_the_lighthouse, os.getpid(), sys.argv[1])
+train_with_quorum(Task(make, spoilt, SHARES, 100), 3, timeout=8)
+"""
+
+
+def runs(process):
+    """Whether a process of this number has not ended."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+def test_no_replica_outlives_a_lighthouse_that_is_killed(tmp_path):
+    paths = os.pathsep.join(filter(None, sys.path))
+    program = [sys.executable, "-c", ALONE, str(tmp_path)]
+    ended = subprocess.run(program, env=os.environ | {"PYTHONPATH": paths}, timeout=120)
+    assert ended.returncode == -signal.SIGKILL
+    processes, until = [int(file.name) for file in tmp_path.iterdir()], time.monotonic() + 60
+    while any(map(runs, processes)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert len(processes) == 3 and not any(map(runs, processes))
 
 
 def test_a_fault_at_no_point_is_refused():

@@ -6,9 +6,9 @@ known at once. One that hangs is ended when the others' answers have been there 
 
 import contextlib
 import io
-import multiprocessing
 import tempfile
 from dataclasses import dataclass, field
+from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from dtlib.composition.quorum.replica import main
 from dtlib.composition.quorum.task import Fault, Quorum, Task
 from dtlib.formulas.require import require_count, require_positive
+from dtlib.runtime.forkserver import start_process
 from dtlib.runtime.patience import Patience
 
 
@@ -46,7 +47,8 @@ def train_with_quorum(
     makes it fail, and the others do it again without that one. One that dies after its vote changes
     nothing: the decision stands. `timeout`, in seconds in which the processes could have run, is
     how long one may stay silent before it is ended. Raises ValueError for counts and times that are
-    not positive, and RuntimeError when no replica with the state is left.
+    not positive, and RuntimeError when no replica with the state is left, and when a step fails
+    twice although none has died: what is wrong then is the task.
     """
     require_count("train_with_quorum", replicas=replicas)
     require_positive("train_with_quorum", timeout=timeout)
@@ -72,12 +74,10 @@ class _Lighthouse:
 
     def start(self, replica: int, healthy: bool) -> None:
         """Start a replica's process: from the beginning, or to be healed."""
-        context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe()
+        here, there = Pipe()
         faults = [fault for fault in self.faults if healthy and fault.replica == replica]
         arguments = (replica, self.task, faults, there, self.folder, self.timeout / 2, healthy)
-        process = context.Process(target=main, args=arguments, daemon=True)
-        process.start()
+        process = start_process(main, arguments, f"replica {replica}")
         there.close()
         self.lines[replica], self.processes[replica] = here, process
 
@@ -99,7 +99,12 @@ class _Lighthouse:
             for replica in quorum.members:
                 self._tell(replica, quorum)
             votes = self._answers(set(quorum.members))
-            committed = set(votes) == set(quorum.members) and all(v[1] for v in votes.values())
+            against = [error for _, error in votes.values() if error is not None]
+            committed = set(votes) == set(quorum.members) and not against
+            if against and set(votes) == set(quorum.members) and self._tried(quorum.members):
+                raise RuntimeError(
+                    f"step {self.step} failed twice, and no replica died: {against[0]}"
+                )
             for replica in votes:
                 self._tell(replica, committed)
             healed = tuple(sorted(set(quorum.members) - set(quorum.healthy)))
@@ -120,6 +125,11 @@ class _Lighthouse:
         self.epoch += members != last
         return Quorum(self.epoch, members, healthy)
 
+    def _tried(self, members: tuple[int, ...]) -> bool:
+        """Whether the attempt before was one at this step, by the same members."""
+        before = [(attempt.step, attempt.members) for attempt in self.attempts[-1:]]
+        return before == [(self.step, members)]
+
     def _bring_back(self) -> None:
         """Start the dead ones that are to come back; they join in the step that says so."""
         for fault in self.faults:
@@ -136,20 +146,17 @@ class _Lighthouse:
     def _answers(self, asked: set[int]) -> dict[int, Any]:
         """What each of them says, less those that die first or stay silent for too long."""
         answers: dict[int, Any] = {}
+        silent = {self.lines[replica]: replica for replica in asked}
         patience = Patience([self.processes[replica].pid for replica in asked])
-        while silent := asked - set(answers):
-            rest = patience.left(self.timeout)
-            for line in wait([self.lines[r] for r in silent], max(rest, 0)):
-                replica = next(r for r in silent if self.lines[r] is line)
+        while silent and (rest := patience.left(self.timeout)) > 0:
+            for line in wait(list(silent), max(rest, 0.01)):
+                replica = silent.pop(line)
                 try:
                     answers[replica] = line.recv()
                 except (EOFError, ConnectionResetError):
                     self.end(replica)
-                    asked = asked - {replica}
-            if rest <= 0:
-                for replica in silent & asked - set(answers):
-                    self.end(replica)
-                    asked = asked - {replica}
+        for replica in silent.values():
+            self.end(replica)
         return answers
 
 

@@ -32,9 +32,9 @@ class Replica:
             self._reach("before the quorum")
             self.line.send(("ready", healthy, self.step))
             quorum = self.line.recv()
-            summed = self._try(quorum)
+            error = self._try(quorum)
             self._reach("before the vote")
-            self.line.send(("vote", summed))
+            self.line.send(("vote", error))
             self._reach("after the vote")
             if not self.line.recv():
                 self.group, self.epoch = None, None
@@ -43,16 +43,16 @@ class Replica:
             self.step, self.cursor, healthy = self.step + 1, self.cursor + self.task.shares, True
         self.line.send(("done", self._packed()))
 
-    def _try(self, quorum: Quorum) -> bool:
-        """Whether the mean gradient of the whole batch is here."""
+    def _try(self, quorum: Quorum) -> str | None:
+        """Why the mean gradient of the whole batch is not here; None if it is."""
         try:
             self._join(quorum)
             self._heal(quorum)
             self._add(quorum)
-        except RuntimeError:  # a peer is gone: gloo's connections were cut, or its time is over
+        except RuntimeError as error:  # a peer is gone: gloo's connections were cut, or it is late
             self.group, self.epoch = None, None
-            return False
-        return True
+            return str(error)
+        return None
 
     def _join(self, quorum: Quorum) -> None:
         import torch.distributed as dist
