@@ -1,6 +1,9 @@
-"""Replicas under one failure, counted by hand, and under many: every replica-tick has one cause."""
+"""Replicas that go on, held against a clock that ticks once a second, closed forms and by hand."""
 
-from dataclasses import dataclass
+import math
+import statistics
+from collections import Counter
+from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
@@ -11,6 +14,7 @@ from dtlib.composition import (
     Lifetime,
     QuorumRecovery,
     Recovery,
+    restarting_multiplier,
     simulate_fleet,
     simulate_quorum,
 )
@@ -59,3 +63,136 @@ def test_stop_hot_spare_and_quorum_under_one_seed():
     quorum = simulate_quorum(fleet, QuorumRecovery(10, 10, 600), 90 * DAY)
     assert stop.goodput < hot.goodput < quorum.goodput
     assert 0 < 1 - quorum.goodput < (10 + 10 + 600 / 64 + 10) / fleet.mtbf * 1.3
+
+
+@dataclass(frozen=True)
+class WholeSeconds:
+    """A life of whole seconds, any up to `most`."""
+
+    most: int
+
+    def first(self, members, random):
+        return random.randint(1, self.most)
+
+
+class Clock:
+    """Replicas second by second: those that are `up`, by their ends, and those that are `down`."""
+
+    def __init__(self, fleet, recovery, seed):
+        self.fleet, self.plan, self.random = fleet, recovery, Random(seed)
+        self.up = [self.life(0) for _ in range(fleet.nodes)]
+        self.down, self.spares = [], [0] * fleet.spares
+        self.mode, self.over, self.step, self.spent = "idle", 0, 0, Counter()
+
+    def life(self, t):
+        return t + self.fleet.life.first(1, self.random)
+
+    def run(self, duration):
+        for t in range(duration):
+            if self.over == t:
+                self.spent["work"] += self.step
+                self.mode, self.step = "idle", 0
+            while t in self.up:
+                self.fail(t)
+            self.take_spares(t)
+            if self.over <= t:
+                self.begin(t)
+            self.count(t)
+        self.spent["work"] += self.step
+        return self.spent
+
+    def fail(self, t):
+        noticed = t + self.plan.detect_time
+        self.up.remove(t)
+        self.down.append({"noticed": noticed, "taken": None})
+        self.spares.append(noticed + self.fleet.repair_time)
+        self.spent["lost"] += self.step
+        self.mode, self.over, self.step = "detecting", noticed, 0
+
+    def take_spares(self, t):
+        for one in self.down:
+            if one["noticed"] <= t and one["taken"] is None and min(self.spares) <= t:
+                self.spares.remove(min(self.spares))
+                one["taken"] = t
+
+    def begin(self, t):
+        healed = [
+            one
+            for one in self.down
+            if one["taken"] is not None and one["taken"] + self.plan.heal_time <= t
+        ]
+        self.down = [one for one in self.down if one not in healed]
+        self.up += [self.life(t) for _ in healed]
+        self.mode, self.over = "idle", t + 1
+        if self.up:
+            self.mode, length = "step", self.plan.step_time * self.fleet.nodes
+            assert length % len(self.up) == 0
+            self.over = t + length // len(self.up)
+
+    def count(self, t):
+        if self.mode == "step":
+            self.step += len(self.up)
+        elif self.mode == "detecting":
+            self.spent["detecting"] += len(self.up)
+        for one in self.down:
+            if t < one["noticed"]:
+                self.spent["detecting"] += 1
+            else:
+                self.spent["waiting" if one["taken"] is None else "restarting"] += 1
+
+
+def disagreements(change=lambda recovery: recovery):
+    """Of 300 small cases, those whose account is not that of the ticking clock."""
+    found = 0
+    for seed in range(300):
+        draw = Random(seed)
+        life = WholeSeconds(draw.choice((40, 150, 600)))
+        fleet = Fleet(draw.randint(1, 4), 1, life, draw.randint(0, 2), draw.randint(0, 60))
+        plan = QuorumRecovery(draw.choice((12, 24)), draw.randint(0, 6), draw.randint(0, 40))
+        due = Clock(fleet, change(plan), seed).run(600)
+        account = simulate_quorum(fleet, plan, 600, seed)
+        spent = {"work": account.work} | account.causes
+        found += any(ticks != due[cause] * TICKS for cause, ticks in spent.items())
+    return found
+
+
+def test_every_second_of_every_replica_goes_where_a_ticking_clock_puts_it():
+    assert disagreements() == 0
+
+
+@pytest.mark.parametrize("left_out", ["detect_time", "heal_time"])
+def test_sabotage_a_clock_without_one_of_the_times_disagrees(left_out):
+    assert disagreements(lambda recovery: replace(recovery, **{left_out: 0})) > 100
+
+
+def sigmas(found, expected):
+    """How many standard errors the mean of the runs is away from what is expected."""
+    error = statistics.stdev(found) / math.sqrt(len(found))
+    return (statistics.mean(found) - expected) / error
+
+
+def goodputs(mtbf, recovery, duration, runs=24):
+    fleet = Fleet(64, 1, Lifetime(64 * mtbf), spares=1000)
+    return [simulate_quorum(fleet, recovery, duration, seed).goodput for seed in range(runs)]
+
+
+@pytest.mark.parametrize("mtbf", [20, 60, 1000])
+def test_where_nobody_is_away_a_quorum_is_a_restart_with_an_interval_of_one_step(mtbf):
+    found = goodputs(mtbf, QuorumRecovery(12), 1000 * mtbf)
+    assert abs(sigmas(found, 1 / restarting_multiplier(12, 0, 0, mtbf))) < 3
+    assert abs(sigmas(found, 1 / restarting_multiplier(12, 0, 0, 1.3 * mtbf))) > 4  # sabotage
+
+
+def test_to_be_noticed_is_a_restart_of_all():
+    found = goodputs(600, QuorumRecovery(12, detect_time=30), 600_000)
+    assert abs(sigmas(found, 1 / restarting_multiplier(12, 0, 30, 600))) < 3
+    assert abs(sigmas(found, 1 / restarting_multiplier(12, 0, 20, 600))) > 5  # sabotage
+
+
+def test_a_failure_costs_half_a_step_and_the_share_of_those_who_are_away():
+    """To first order: a step of 64 is half over, and of 63 too when the healed one could join."""
+    fleet = Fleet(64, 1, Lifetime(64 * 2e4), spares=1000)
+    account = simulate_quorum(fleet, QuorumRecovery(10, heal_time=600), 1e8, seed=3)
+    cost = (account.total - account.work) / 64 / TICKS / account.failures
+    assert cost == pytest.approx(10 / 2 + (600 + 5) / 64, rel=0.03)
+    assert cost != pytest.approx(10 / 2 + (300 + 5) / 64, rel=0.3)  # sabotage
