@@ -184,6 +184,18 @@ mean_of_three_rows = question(
     "each sequence counts a twelfth, so three count a quarter",
 )
 
+all_or_none = question(
+    "pause-all-or-none",
+    "Four replicas are the quorum of a step. One dies when all have the sum of the gradients, and "
+    "before it has voted. For how many of the other three does the step count?",
+    Asked("replicas", 0, slips={
+          3: "they have the sum, but one vote is missing: how could they tell this from a death "
+             "within the sum?",
+          4: "one of them is dead",
+          2: "a step counts for all of them or for none"}),
+    "for none: a vote is missing, so the three do the step again",
+)
+
 one_of_64_away = question(
     "pause-one-of-64-away",
     "Of 64 replicas one is away for ten minutes after each failure, and failures come every 3.09 "
