@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from dtlib.composition.failures.simulation import simulate_fleet
     from dtlib.composition.failures.replicas import QuorumRecovery, simulate_quorum
     from dtlib.composition.quorum.small import small_task
-    from dtlib.composition.quorum.task import Fault, Quorum, Task
+    from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
     from dtlib.composition.quorum.lighthouse import Attempt, QuorumRun, train_with_quorum
 
 __getattr__, __dir__, __all__ = face(__name__)

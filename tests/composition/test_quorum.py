@@ -16,7 +16,7 @@ import torch
 
 from dtlib.composition.quorum.lighthouse import train_with_quorum
 from dtlib.composition.quorum.replica import Replica
-from dtlib.composition.quorum.task import POINTS, Fault, Task
+from dtlib.composition.quorum.task import POINTS, Fault, ReplicaTask
 
 STEPS, SHARES, ROWS = 5, 6, 3
 
@@ -38,7 +38,7 @@ def restore_weights_only(model, optimizer, state):
     model.load_state_dict(state["model"])
 
 
-TASK = Task(make, loss, SHARES, STEPS)
+TASK = ReplicaTask(make, loss, SHARES, STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_when_all_have_died_there_is_nobody_to_heal_from():
 
 
 def test_a_healing_that_forgets_the_optimizer_is_found(alone):
-    task = Task(make, loss, SHARES, STEPS, restore=restore_weights_only)
+    task = ReplicaTask(make, loss, SHARES, STEPS, restore=restore_weights_only)
     run = train_with_quorum(task, 2, (Fault(1, 1, "before the vote", back=STEPS - 1),))
     assert same(run.states[0], alone) and not same(run.states[1], alone)
 
@@ -107,7 +107,7 @@ def loss_of_another_shape(model, number):
 
 
 def test_a_bug_of_the_task_is_no_failure_that_one_may_try_again():
-    task = Task(make, loss_of_another_shape, SHARES, STEPS)
+    task = ReplicaTask(make, loss_of_another_shape, SHARES, STEPS)
     with pytest.raises(RuntimeError, match=r"step 1 failed twice, and no replica died: mat1 and"):
         train_with_quorum(task, 3)
     assert not multiprocessing.active_children()
@@ -132,7 +132,7 @@ class Struck:
 
 
 def test_one_that_dies_while_all_meet_costs_a_time_out_and_no_more(alone):
-    run = train_with_quorum(Task(Struck(2, "_join", 0), loss, SHARES, STEPS), 3, timeout=6)
+    run = train_with_quorum(ReplicaTask(Struck(2, "_join", 0), loss, SHARES, STEPS), 3, timeout=6)
     assert [(a.step, a.members, a.committed) for a in run.attempts[:2]] == [
         (0, (0, 1, 2), False), (0, (0, 1), True)]  # fmt: skip
     assert all(same(state, alone) for state in run.states.values())
@@ -140,7 +140,7 @@ def test_one_that_dies_while_all_meet_costs_a_time_out_and_no_more(alone):
 
 def test_when_the_healer_dies_the_next_one_heals(alone):
     """Replica 0 dies when it is about to heal 2, at its fourth step; so 1 does."""
-    task = Task(Struck(0, "_heal", 3), loss, SHARES, STEPS)
+    task = ReplicaTask(Struck(0, "_heal", 3), loss, SHARES, STEPS)
     run = train_with_quorum(task, 3, (Fault(2, 1, "before the quorum", back=3),))
     assert [(a.members, a.healed, a.committed) for a in run.attempts if a.step == 3] == [
         ((0, 1, 2), (2,), False), ((1, 2), (2,), True)]  # fmt: skip
@@ -157,7 +157,7 @@ def make_and_die_some_time():
 
 
 def test_deaths_at_moments_that_nobody_chose_leave_the_same_bits(alone):
-    run = train_with_quorum(Task(make_and_die_some_time, loss, SHARES, STEPS), 4)
+    run = train_with_quorum(ReplicaTask(make_and_die_some_time, loss, SHARES, STEPS), 4)
     assert 0 in run.states
     assert all(same(state, alone) for state in run.states.values())
 
@@ -173,9 +173,9 @@ def ends_the_lighthouse(lighthouse, folder, model, number):
 ALONE = """
 import os, sys
 from functools import partial
-from test_quorum import SHARES, Task, ends_the_lighthouse, make, train_with_quorum
+from test_quorum import SHARES, ReplicaTask, ends_the_lighthouse, make, train_with_quorum
 spoilt = partial(ends_the_lighthouse, os.getpid(), sys.argv[1])
-train_with_quorum(Task(make, spoilt, SHARES, 100), 3, timeout=8)
+train_with_quorum(ReplicaTask(make, spoilt, SHARES, 100), 3, timeout=8)
 """
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dtlib.composition.quorum.replica import main
-from dtlib.composition.quorum.task import Fault, Quorum, Task
+from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
 from dtlib.formulas.require import require_count, require_positive
 from dtlib.runtime.forkserver import start_process
 from dtlib.runtime.patience import Patience
@@ -39,7 +39,7 @@ class QuorumRun:
 
 
 def train_with_quorum(
-    task: Task, replicas: int, faults: tuple[Fault, ...] = (), timeout: float = 20
+    task: ReplicaTask, replicas: int, faults: tuple[Fault, ...] = (), timeout: float = 20
 ) -> QuorumRun:
     """Train a task on replicas that vote on each step, and strike them with the faults.
 
@@ -64,7 +64,7 @@ def train_with_quorum(
 
 
 class _Lighthouse:
-    def __init__(self, task: Task, faults: tuple[Fault, ...], folder: Path, timeout: float):
+    def __init__(self, task: ReplicaTask, faults: tuple[Fault, ...], folder: Path, timeout: float):
         self.task, self.faults, self.folder, self.timeout = task, faults, folder, timeout
         self.lines: dict[int, Any] = {}
         self.processes: dict[int, Any] = {}

@@ -11,14 +11,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from dtlib.composition.quorum.task import Fault, Quorum, Task
+from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
 
 
 class Replica:
     """One replica's process: its state, the group of the present quorum, and the line home."""
 
     def __init__(
-        self, me: int, task: Task, faults: list[Fault], line: Any, folder: Path, wait: float
+        self, me: int, task: ReplicaTask, faults: list[Fault], line: Any, folder: Path, wait: float
     ):
         self.me, self.task, self.faults, self.line = me, task, faults, line
         self.folder, self.wait = folder, wait
@@ -134,7 +134,13 @@ def restore_all(model: Any, optimizer: Any, state: dict) -> None:
 
 
 def main(
-    me: int, task: Task, faults: list[Fault], line: Any, folder: Path, wait: float, healthy: bool
+    me: int,
+    task: ReplicaTask,
+    faults: list[Fault],
+    line: Any,
+    folder: Path,
+    wait: float,
+    healthy: bool,
 ) -> None:
     """The program of a replica's process, which ends when the process that started it has."""
     import torch

@@ -3,18 +3,18 @@
 import functools
 from typing import Any
 
-from dtlib.composition.quorum.task import Task
+from dtlib.composition.quorum.task import ReplicaTask
 from dtlib.foundations import TransformerSpec
 
 
-def small_task(shares: int, steps: int) -> Task:
+def small_task(shares: int, steps: int) -> ReplicaTask:
     """A task of so many steps, each on the mean gradient of so many sequences.
 
     >>> small_task(shares=12, steps=20).shares
     12
     """
     spec = TransformerSpec("small", layers=2, hidden=16, heads=4, vocab=32, norm="rms", bias=False)
-    return Task(functools.partial(_make, spec), _loss, shares, steps)
+    return ReplicaTask(functools.partial(_make, spec), _loss, shares, steps)
 
 
 def _make(spec: TransformerSpec) -> tuple[Any, Any]:

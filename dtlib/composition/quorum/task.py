@@ -10,7 +10,7 @@ POINTS = ("before the quorum", "before the sum", "before the vote", "after the v
 
 
 @dataclass(frozen=True)
-class Task:
+class ReplicaTask:
     """What all replicas train. `make`, `loss` and `restore` must be importable: they are sent.
 
     `make()` gives a model and its optimizer, the same on each replica; `loss(model, number)` is the
