@@ -32,10 +32,12 @@ def grid() -> Motif:
     """Two replicas, each a pipeline of four stages; every stage is two ranks that share a layer."""
     motif, timeline = Motif(), simulate(one_f_one_b(4, 8), f=1, b=1, w=1)
     x = scale(0, timeline.makespan, 6, WIDTH - 6)
-    for span in timeline.spans:
-        for replica, tp in product(range(2), range(2)):
-            top = 4 + 58 * replica + 13.5 * span.rank + 6 * tp
-            motif.bar(x(span.start), top, x(span.stop) - x(span.start) - 1.2, 5, span.kind)
+    for replica, rank in product(range(2), range(4)):
+        top = 4 + 58 * replica + 13.5 * rank
+        for span in timeline.spans:
+            if span.rank == rank:
+                motif.bar(x(span.start), top, x(span.stop) - x(span.start) - 1.2, 11, span.kind)
+        motif.line([(0, top + 5.5), (WIDTH, top + 5.5)], "paper", 1)
     return motif
 
 

@@ -58,8 +58,12 @@ def test_a_byte_more_and_a_file_more_are_seen(context, toy):
 
 def test_what_moves_by_itself_is_shift(browser, toy):
     address, folder = toy
-    move = "setTimeout(() => document.body.prepend(document.createElement('hr')), 100)"
-    (folder / "page.html").write_text(f"<body><p>words</p></body><script>{move}</script>")
+    move = """new PerformanceObserver((_, painted) => {
+        painted.disconnect();
+        document.body.prepend(document.createElement("hr"));
+    }).observe({ type: "paint", buffered: true });"""
+    long = "<body style='height: 4000px'><p>words</p></body>"
+    (folder / "page.html").write_text(f"{long}<script>{move}</script>")
     assert speed.shift(browser, address, speed.DESK) > 0
     (folder / "page.html").write_text("<body><p>words</p></body>")
     assert speed.shift(browser, address, speed.DESK) == 0

@@ -61,17 +61,6 @@ forgotten_mean = question(
     "a factor in all gradients alike is a factor in the learning rate",
 )
 
-overflow_on_one = question(
-    "pause-overflow-on-one",
-    "One rank of tp finds an infinity in its columns and skips the step; its neighbour, which has "
-    "the other columns, does not. What is wrong from then on?",
-    Chosen("wrong", "halves of one matrix are of different steps", {
-        "copies of a weight differ": "which of the two has a copy of the other's columns?",
-        "nothing, a step was lost": "for one of them",
-        "the next loss is infinite": "the infinity was thrown away with the step"}),
-    "and nothing would ever bring them together again",
-)
-
 norm_twice = question(
     "pause-norm-twice",
     "To clip, each rank squares the gradients that it holds, and the squares are added over all "
@@ -82,6 +71,28 @@ norm_twice = question(
         "too small": "is any number left out?",
         "another on each rank": "all of them get the one sum"}),
     "what has copies counts once for each of them, so gradients are clipped that need not be",
+)
+
+uniform_warm_up = question(
+    "pause-uniform-warm-up",
+    "Under 1F1B, how many forward passes of the warm-up do all eight stages of a pipeline do "
+    "together?",
+    Asked("passes", sum(8 - 1 - stage for stage in range(8)), slips={
+          56: "that is if each stage did as many as the first",
+          36: "the last stage begins with no warm-up at all",
+          7: "that is the first stage"}),
+    "each stage one fewer than the stage before, down to none",
+)
+
+overflow_on_one = question(
+    "pause-overflow-on-one",
+    "One rank of tp finds an infinity in its columns and skips the step; its neighbour, which has "
+    "the other columns, does not. What is wrong from then on?",
+    Chosen("wrong", "halves of one matrix are of different steps", {
+        "copies of a weight differ": "which of the two has a copy of the other's columns?",
+        "nothing, a step was lost": "for one of them",
+        "the next loss is infinite": "the infinity was thrown away with the step"}),
+    "and nothing would ever bring them together again",
 )
 
 whose_critical_path = question(
@@ -147,17 +158,6 @@ four_times_dp = question(
           7 / 24: "that is on top of the work, not of the whole step",
           8 / 31: "8 stages have 7 borders between them"}),
     "three times what it was, and nothing else about the pipeline has changed",
-)
-
-uniform_warm_up = question(
-    "pause-uniform-warm-up",
-    "Under 1F1B, how many forward passes of the warm-up do all eight stages of a pipeline do "
-    "together?",
-    Asked("passes", sum(8 - 1 - stage for stage in range(8)), slips={
-          56: "that is if each stage did as many as the first",
-          36: "the last stage begins with no warm-up at all",
-          7: "that is the first stage"}),
-    "each stage one fewer than the stage before, down to none",
 )
 
 mt_nlg = question(

@@ -47,17 +47,6 @@ writes_for_nothing = question(
     "exp(-R / mu), whatever is done about writes",
 )
 
-several_writes_at_once = question(
-    "pause-several-writes-at-once",
-    "Let three checkpoints be on their way at all times, each of which takes three intervals. "
-    "Again no failure may lose more than five minutes. What must the storage take in?",
-    Asked("bandwidth", 4 * _STATE / 300, "bytes/s", {
-          2 * _STATE / 300: "an interval and the three of its way fit into five minutes",
-          _STATE / 100: "the worst failure loses one interval more than those on the way",
-          6 * _STATE / 300: "how long is an interval if four fit into five minutes?"}),
-    "an interval is 75 s now: to write in parallel is worse",
-)
-
 shorter_than_the_lag = question(
     "pause-shorter-than-the-lag",
     "A save copies for 2 s, and arrives 25 s after the run has gone on. The run saves after every "
@@ -69,13 +58,15 @@ shorter_than_the_lag = question(
     "the interval is then 27 s long at least, however often it is asked for",
 )
 
-checksum_of_theirs = question(
-    "pause-checksum-of-theirs",
-    "In a file that DCP has written one bit of a weight is flipped. What does its loader say?",
-    Chosen("it says", "nothing", {
-           "that a checksum differs": "which number in the metadata could have told it?",
-           "that the file is too short": "it has as many bytes as before"}),
-    "a wrong number is as good a number as any other",
+several_writes_at_once = question(
+    "pause-several-writes-at-once",
+    "Let three checkpoints be on their way at all times, each of which takes three intervals. "
+    "Again no failure may lose more than five minutes. What must the storage take in?",
+    Asked("bandwidth", 4 * _STATE / 300, "bytes/s", {
+          2 * _STATE / 300: "an interval and the three of its way fit into five minutes",
+          _STATE / 100: "the worst failure loses one interval more than those on the way",
+          6 * _STATE / 300: "how long is an interval if four fit into five minutes?"}),
+    "an interval is 75 s now: to write in parallel is worse",
 )
 
 four_copies = question(
@@ -148,6 +139,15 @@ who_reads_what = question(
           1: "a part of 8 from parts of 6", 4: "which old parts have none of 8 to 15?",
           1.5: "those are the parts' lengths; how many files must it open?"}),
     "0 to 7 is in two parts, and so are 8 to 15 and 16 to 23",
+)
+
+checksum_of_theirs = question(
+    "pause-checksum-of-theirs",
+    "In a file that DCP has written one bit of a weight is flipped. What does its loader say?",
+    Chosen("it says", "nothing", {
+           "that a checksum differs": "which number in the metadata could have told it?",
+           "that the file is too short": "it has as many bytes as before"}),
+    "a wrong number is as good a number as any other",
 )
 
 overwritten_in_place = question(
