@@ -49,7 +49,14 @@ if TYPE_CHECKING:
     from dtlib.composition.failures.fleet import Fleet, Lifetime, Recovery
     from dtlib.composition.failures.account import TICKS, Account, Phase
     from dtlib.composition.failures.simulation import simulate_fleet
-    from dtlib.composition.failures.replicas import QuorumRecovery, simulate_quorum
+    from dtlib.composition.failures.traces import (
+        Failure,
+        QuorumAccount,
+        Voting,
+        failure_trace,
+        quorum_account,
+        restarts_account,
+    )
     from dtlib.composition.quorum.small import small_task
     from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
     from dtlib.composition.quorum.lighthouse import Attempt, QuorumRun, train_with_quorum

@@ -2,5 +2,5 @@
 
 `rates`, of a fleet of unlike parts; `intervals`, how often to save; `fleet`, nodes, spares and how
 a job comes back; `account`, where a run's time goes; `simulation`, which runs a job on a fleet;
-`replicas`, the same where the others go on.
+`traces`, one list of failures for a job that stops and for replicas that go on.
 """
