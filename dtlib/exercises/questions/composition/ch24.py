@@ -92,7 +92,7 @@ overflow_on_one = question(
         "copies of a weight differ": "which of the two has a copy of the other's columns?",
         "nothing, a step was lost": "for one of them",
         "the next loss is infinite": "the infinity was thrown away with the step"}),
-    "and nothing would ever bring them together again",
+    "and the two count their steps differently from there on",
 )
 
 whose_critical_path = question(
