@@ -24,6 +24,7 @@ def begin_with(tab, kept: dict) -> None:
     for name, data in kept.items():
         tab.evaluate("([name, data]) => localStorage.setItem(name, data)", [name, json.dumps(data)])
     tab.reload()
+    tab.wait_for_selector("html[data-widgets=ready]")
     tab.wait_for_selector(".dt-choice input")
 
 
