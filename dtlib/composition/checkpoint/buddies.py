@@ -19,7 +19,13 @@ import torch.distributed as dist
 from dtlib.composition.checkpoint.manifest import tensors_of
 from dtlib.composition.checkpoint.reading import check_same
 from dtlib.composition.checkpoint.saving import group_of, state_of
-from dtlib.composition.checkpoint.shards import CheckpointError, Entry, blocks_of, numbers_of
+from dtlib.composition.checkpoint.shards import (
+    CheckpointError,
+    Entry,
+    Part,
+    blocks_of,
+    numbers_of,
+)
 from dtlib.composition.checkpoint.states import make_state
 from dtlib.composition.checkpoint.writing import Ranks
 from dtlib.formulas.require import require
@@ -84,9 +90,10 @@ class BuddyCopies:
             of_all = chain.from_iterable(two[step] for two in told if two is not None)
             make_state(self.run, self.optimizer, tensors_of(chain.from_iterable(of_all)))
         own = self._given_back(told, step)
+        parts = state_of(self.run, self.optimizer, self.group)
         values: dict[tuple, torch.Tensor] = {}
-        ranks.all_did(lambda: values.update(self._values(own)))
-        self._fill(values)
+        ranks.all_did(lambda: values.update(_values(own, parts)))
+        _fill(parts, values)
         self.keep(step)
         return step
 
@@ -125,22 +132,6 @@ class BuddyCopies:
             self._exchange([(before, others.data)], [])
         return own
 
-    def _values(self, own: Kept) -> dict[tuple, torch.Tensor]:
-        """The numbers of each box, whose bytes are unchanged and which the run has, too."""
-        parts = state_of(self.run, self.optimizer, self.group)
-        check_same(parts, tensors_of(own.entries))
-        return {
-            (entry.name, entry.box): numbers_of(entry, own.data[entry.offset :][: entry.length])
-            for entry in own.entries
-        }
-
-    def _fill(self, values: dict[tuple, torch.Tensor]) -> None:
-        with torch.no_grad():
-            for part in state_of(self.run, self.optimizer, self.group):
-                part.tensor.copy_(values[part.name, part.box])
-                if part.name.startswith("random."):
-                    torch.set_rng_state(part.tensor)
-
     def _exchange(self, sent: Sequence, arriving: Sequence) -> None:
         """Send tensors to ranks, and fill others with what comes from ranks."""
         batch = [
@@ -150,3 +141,20 @@ class BuddyCopies:
         ]
         for message in dist.batch_isend_irecv(batch):
             message.wait()
+
+
+def _values(own: Kept, parts: Sequence[Part]) -> dict[tuple, torch.Tensor]:
+    """The numbers of each box, whose bytes are unchanged and which the run has, too."""
+    check_same(parts, tensors_of(own.entries))
+    return {
+        (entry.name, entry.box): numbers_of(entry, own.data[entry.offset :][: entry.length])
+        for entry in own.entries
+    }
+
+
+def _fill(parts: Sequence[Part], values: dict[tuple, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for part in parts:
+            part.tensor.copy_(values[part.name, part.box])
+            if part.name.startswith("random."):
+                torch.set_rng_state(part.tensor)

@@ -60,14 +60,15 @@ def load_checkpoint(folder: str | Path, run, optimizer=None, *, group=None) -> L
     """
     ranks = Ranks(group_of(run, group))
     here, manifest = found_manifest(folder, ranks)
+    written = manifest.tensors()
     if optimizer is not None:
-        make_state(run, optimizer, manifest.tensors())
+        make_state(run, optimizer, written)
     parts = parts_of(run, optimizer)
     others = set().union(*ranks.told({part.name for part in parts}))
     unasked = ("random.",) if optimizer is not None else ("random.", "optimizer.")
-    others.update(name for name in manifest.tensors() if name.startswith(unasked))
-    ranks.all_did(lambda: check_same(parts, manifest.tensors(), others))
-    writers = sum(name.startswith("random.") for name in manifest.tensors())
+    others.update(name for name in written if name.startswith(unasked))
+    ranks.all_did(lambda: check_same(parts, written, others))
+    writers = sum(name.startswith("random.") for name in written)
     random = _random(ranks.rank % writers) if writers else None
     read_parts(here, manifest, [*parts, *([random] if random else [])], ranks)
     if random:
