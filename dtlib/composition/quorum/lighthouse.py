@@ -13,6 +13,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from dtlib.composition.quorum.replica import main
 from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
 from dtlib.formulas.require import require_count, require_positive
@@ -161,6 +163,4 @@ class _Lighthouse:
 
 
 def _unpacked(data: bytes) -> dict[str, Any]:
-    import torch
-
     return torch.load(io.BytesIO(data))

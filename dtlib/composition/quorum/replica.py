@@ -11,6 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import torch
+import torch.distributed as dist
+
 from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
 
 
@@ -55,8 +58,6 @@ class Replica:
         return None
 
     def _join(self, quorum: Quorum) -> None:
-        import torch.distributed as dist
-
         if self.epoch == quorum.epoch:
             return
         store = dist.FileStore(str(self.folder / f"epoch-{quorum.epoch}"), len(quorum.members))
@@ -66,8 +67,6 @@ class Replica:
 
     def _heal(self, quorum: Quorum) -> None:
         """The first healthy member sends its state to those that have none; the rest go on."""
-        import torch
-
         source = quorum.healthy[0]
         behind = [member for member in quorum.members if member not in quorum.healthy]
         if self.me == source:
@@ -85,9 +84,6 @@ class Replica:
 
     def _add(self, quorum: Quorum) -> None:
         """Put the mean of the shares' gradients into the weights' `.grad`, added in one order."""
-        import torch
-        import torch.distributed as dist
-
         weights = list(self.model.parameters())
         mine = {}
         for share in range(self.task.shares):
@@ -112,16 +108,12 @@ class Replica:
                 fault.strike()
 
     def _packed(self) -> bytes:
-        import torch
-
         state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
         file = io.BytesIO()
         torch.save(state | {"step": self.step, "cursor": self.cursor}, file)
         return file.getvalue()
 
     def _unpack(self, data: bytes) -> None:
-        import torch
-
         state = torch.load(io.BytesIO(data))
         (self.task.restore or restore_all)(self.model, self.optimizer, state)
         self.step, self.cursor = state["step"], state["cursor"]
@@ -143,8 +135,6 @@ def main(
     healthy: bool,
 ) -> None:
     """The program of a replica's process, which ends when the process that started it has."""
-    import torch
-
     torch.set_num_threads(1)
     # A line that is closed: nobody is there any more to train for.
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):

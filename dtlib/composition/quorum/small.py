@@ -3,8 +3,11 @@
 import functools
 from typing import Any
 
+import torch
+
 from dtlib.composition.quorum.task import ReplicaTask
 from dtlib.foundations import TransformerSpec
+from dtlib.models import GPT, next_token_loss
 
 
 def small_task(shares: int, steps: int) -> ReplicaTask:
@@ -18,18 +21,11 @@ def small_task(shares: int, steps: int) -> ReplicaTask:
 
 
 def _make(spec: TransformerSpec) -> tuple[Any, Any]:
-    import torch
-
-    from dtlib.models import GPT
-
     model = GPT(spec, seed=0, dtype=torch.float64)
     return model, torch.optim.AdamW(model.parameters(), lr=1e-2)
 
 
 def _loss(model: Any, number: int) -> Any:
-    import torch
-
     draw = torch.Generator().manual_seed(number)
     tokens = torch.randint(32, (1, 9), generator=draw)
-    logits = model(tokens[:, :-1])
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    return next_token_loss(model(tokens[:, :-1]), tokens[:, 1:])
