@@ -7,6 +7,7 @@ importing it opens its file, which brings its pack (book/_engine/worker/worker.j
 """
 
 from collections.abc import Iterator
+from functools import cache
 
 from book._engine.packs import Files
 from dtlib.contents import chapters
@@ -16,6 +17,7 @@ COMMON = "dtlib"
 Folders = tuple[str, ...]
 
 
+@cache
 def rooms() -> dict[str, Folders]:
     """The folders of each room, by the name of its pack; a file is of the first that holds it.
 
