@@ -131,6 +131,13 @@ def function(answer: Any, signature: str) -> Callable:
     return answer
 
 
+def functions(answer: Any, *signatures: str) -> list[Callable]:
+    """``answer`` as one function for each signature, in order, each of which takes what it must."""
+    names = ", ".join(signature.partition("(")[0] for signature in signatures)
+    given = items(answer, f"({names})", len(signatures))
+    return [function(one, says) for one, says in zip(given, signatures, strict=True)]
+
+
 def call(answer: Callable, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
     """What the reader's function returns: something, or it is a `NotYet`, as what it raises."""
     result = perform(answer, *args, passing=passing)

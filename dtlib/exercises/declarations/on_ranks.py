@@ -55,8 +55,7 @@ class OnRanks(Declaration):
             try:
                 found = self.law(answer, P)
             except (NotYet, TransportError) as wrong:
-                said = wrong.reason if isinstance(wrong, NotYet) else str(wrong).splitlines()[0]
-                raise NotYet(f"P = {P}: {said}") from None
+                raise NotYet(f"P = {P}: {wrong.reason}") from None
         return self.verified.format(found)
 
     def right(self) -> Any:

@@ -8,7 +8,7 @@ from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Function
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked
-from dtlib.exercises.judge import call, function, items, real, whole
+from dtlib.exercises.judge import call, functions, items, real, whole
 from dtlib.exercises.judges.schedules import legal
 from dtlib.exercises.verdict import NotYet
 from dtlib.later import torch
@@ -204,9 +204,9 @@ def _weight_gradient(dy: Any, x: Any) -> Any:
 
 
 def _halves_law(answer: Any) -> None:
-    input_gradient, weight_gradient = items(answer, "(input_gradient, weight_gradient)", 2)
-    function(input_gradient, "input_gradient(dy, weight)")
-    function(weight_gradient, "weight_gradient(dy, x)")
+    input_gradient, weight_gradient = functions(
+        answer, "input_gradient(dy, weight)", "weight_gradient(dy, x)"
+    )
     draw = torch.Generator().manual_seed(3)
     for shape, out in (((4, 3), 5), ((2, 3, 4), 6), ((1, 2, 3, 7), 1)):
         x = torch.randn(shape, generator=draw, dtype=torch.float64, requires_grad=True)

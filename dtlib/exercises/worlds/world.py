@@ -16,6 +16,11 @@ Container = TypeVar("Container", list, dict)
 class TransportError(DtlibError, RuntimeError):
     """A rank broke a rule of communication, or raised."""
 
+    @property
+    def reason(self) -> str:
+        """The first line, as `NotYet` has one."""
+        return str(self).splitlines()[0]
+
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]
 

@@ -10,7 +10,7 @@ from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
-from dtlib.exercises.judge import call, function, items, number, real, whole
+from dtlib.exercises.judge import call, function, functions, items, number, real, whole
 from dtlib.exercises.verdict import NotYet
 
 # fmt: off
@@ -150,9 +150,7 @@ def _speedup(P: int, rho: float) -> float:
 
 
 def _limit_law(answer: Any) -> None:
-    speedup, enough = items(answer, "(speedup, enough)", 2)
-    function(speedup, "speedup(P, rho)")
-    function(enough, "enough(rho, share)")
+    speedup, enough = functions(answer, "speedup(P, rho)", "enough(rho, share)")
     for rho, P in product((0.7, 1.0, 0.1, 0.02, 0.003), (2, 3, 8, 64, 1000, 1)):
         number(call(speedup, P, rho), _speedup(P, rho), f"speedup({P}, {rho})", tolerance=1e-9,
                mistakes={

@@ -8,7 +8,7 @@ from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Function
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
-from dtlib.exercises.judge import call, function, items, real, whole
+from dtlib.exercises.judge import call, function, functions, items, real, whole
 from dtlib.exercises.judges.arrays import same_array
 from dtlib.exercises.verdict import NotYet
 from dtlib.later import np
@@ -277,9 +277,7 @@ def _unscaled_part(logits, target):
 
 
 def _loss_law(answer: Any) -> None:
-    part, merge = items(answer, "(part, merge)", 2)
-    function(part, "part(logits, target)")
-    function(merge, "merge(parts)")
+    part, merge = functions(answer, "part(logits, target)", "merge(parts)")
     rng = np.random.default_rng(3)
     for scale, P in ((1.0, 1), (1.0, 2), (1.0, 4), (1e4, 1), (1e4, 2), (1e4, 4)):
         logits = scale * rng.normal(size=12)

@@ -16,7 +16,7 @@ from dtlib.collectives import (
     states,
     tree_all_reduce,
 )
-from dtlib.exercises.judge import call, function, items, whole
+from dtlib.exercises.judge import call, function, functions, items, whole
 from dtlib.exercises.judges.schedules import must_pass, schedule_of
 from dtlib.exercises.labs.break_the_schedule.damage import letters, patients, without
 from dtlib.exercises.verdict import NotYet
@@ -50,9 +50,7 @@ def read_law(answer: Any) -> None:
 
 def fingerprints_law(answer: Any) -> None:
     """What ``addend`` gives adds up to sums in float32 from which ``read`` finds every count."""
-    addend, read = items(answer, "(addend, read)", 2)
-    function(addend, "addend(rank)")
-    function(read, "read(total, P)")
+    addend, read = functions(answer, "addend(rank)", "read(total, P)")
     dice = np.random.default_rng(11)
     for P in (2, 3, 4, 8):
         gives = [whole(call(addend, rank), f"addend({rank})") for rank in range(P)]

@@ -164,7 +164,7 @@ def _judge_scene(answer: Any, name: str, task: Task, after: Callable | None = No
     try:
         steps = run(answer, task, steps=2, after=after)
     except TransportError as error:
-        raise NotYet(f"{name}: {str(error).splitlines()[0]}") from None
+        raise NotYet(f"{name}: {error.reason}") from None
     for step in steps:
         _judge_gradients(step.gradients, task, reference_gradients(task, after), f"{name}: ")
     found, wanted = len(steps[0].starts), len(plan(task.module))

@@ -3,6 +3,7 @@
 from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.on_ranks import OnRanks
+from dtlib.exercises.judges import shares
 from dtlib.exercises.labs.kill_it import elastic, parts, saving, states
 from dtlib.exercises.labs.kill_it.disk_laws import disk_law
 from dtlib.exercises.labs.kill_it.elastic_laws import elastic_law
@@ -74,7 +75,7 @@ reshard = Made(
     lambda: (parts.pieces, parts.reshard),
     "from P parts to Q every number is read once, and padding never",
     {
-        "positions count from the part's own start": lambda: (parts.global_places, parts.reshard),
+        "positions count from the part's own start": lambda: (shares.pieces, parts.reshard),
         "some of that is padding": lambda: (parts.with_padding, parts.reshard),
         "reads other numbers than it must hold": lambda: (parts.rounded_down, parts.reshard),
         "several are one, end to end": lambda: (parts.one_by_one, parts.reshard),
@@ -107,7 +108,7 @@ survivors = OnRanks(
         "rows belong to no rank": {"rows_of": parts.all_but_the_rest},
         "the slowest of them decides": {"rows_of": parts.rest_to_the_last},
         "on one rank": {"rows_of": parts.everything, "weight": lambda rows, batch, size: 1 / size},
-        "a mean over no rows is none": parts.with_an_empty_mean,
+        "a mean over no rows is none": {"skips": False},
         "of the weights some numbers are read": {"each": parts.reading_all},
         "once in each of the 3 steps": lambda comm, read, n, P, gradient, batch, steps:
             parts.survivor(comm, read, n, P, gradient, batch, steps - 1),

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from dtlib.exercises.judge import perform
+from dtlib.exercises.judge import functions, perform
 from dtlib.exercises.labs.kill_it.disk import ByteDisk, damages
-from dtlib.exercises.labs.kill_it.state_laws import pair_of
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.disk import disks_of
 
@@ -21,7 +20,7 @@ def parts_of(step: int, again: bool = False) -> list[bytes]:
 
 
 def disk_law(answer: Any) -> None:
-    save, newest = pair_of(answer, "save(disk, step, parts)", "newest(disk)")
+    save, newest = functions(answer, "save(disk, step, parts)", "newest(disk)")
     _judge(newest, ByteDisk({}), [], "on an empty disk")
     files: dict = {}
     for count in range(1, len(STEPS) + 1):

@@ -6,16 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dtlib.exercises.judge import call
+from dtlib.exercises.judge import call, functions
 from dtlib.exercises.labs.kill_it.real import Watch, undisturbed
-from dtlib.exercises.labs.kill_it.state_laws import pair_of
 from dtlib.exercises.verdict import NotYet
 
 RANKS, VICTIM, KILLED, SAVED, UNTIL = 4, 2, 7, 6, 12  # saved after every third step
 
 
 def elastic_law(answer: Any) -> None:
-    go_on, supervise = pair_of(answer, "go_on(folder, until, watch)", "supervise(program, n)")
+    go_on, supervise = functions(answer, "go_on(folder, until, watch)", "supervise(program, n)")
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "checkpoints").mkdir()
         watch = Watch(folder, VICTIM, KILLED)

@@ -4,17 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dtlib.exercises.judge import call, items
+from dtlib.exercises.judge import call, functions, items
 from dtlib.exercises.judges.tensors import close, normal
 from dtlib.exercises.labs.kill_it.parts import length, pieces
-from dtlib.exercises.labs.kill_it.state_laws import pair_of
 from dtlib.exercises.verdict import NotYet
 from dtlib.exercises.worlds.team import record_team
 from dtlib.later import torch
 
 
 def reshard_law(answer: Any) -> None:
-    cut, reshard = pair_of(answer, "pieces(n, P, Q)", "reshard(read, n, P, Q, q)")
+    cut, reshard = functions(answer, "pieces(n, P, Q)", "reshard(read, n, P, Q, q)")
     for n, P, Q in _cases():
         _judge_pieces(call(cut, n, P, Q), n, P, Q)
     for n, P, Q in _cases():
@@ -171,8 +170,7 @@ def _run(program: Callable, size: int, where: str) -> list:
     try:
         return record_team(program, size)
     except (NotYet, TransportError) as wrong:
-        said = wrong.reason if isinstance(wrong, NotYet) else str(wrong).splitlines()[0]
-        raise NotYet(f"{where}{said}"[:290]) from None
+        raise NotYet(f"{where}{wrong.reason}"[:290]) from None
 
 
 def _judge_rows(asked: list[Counter], batch: int, steps: int, where: str) -> None:

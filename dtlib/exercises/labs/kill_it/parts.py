@@ -1,21 +1,15 @@
 """Parts of a flat tensor with padding, cut anew; a survivor's steps; and the slips in both."""
 
+from functools import partial
+
+from dtlib.exercises.judges import shares
 from dtlib.later import torch
+
+pieces = partial(shares.pieces, own=True)
 
 
 def length(n, P):
     return -(-n // P)
-
-
-def pieces(n, P, Q):
-    """Interval arithmetic: what lies between the later start and the earlier stop."""
-    L, M = length(n, P), length(n, Q)
-    cut = []
-    for q in range(Q):
-        start, stop = min(q * M, n), min((q + 1) * M, n)
-        meets = [(p, max(start, p * L), min(stop, (p + 1) * L)) for p in range(P)]
-        cut.append([(p, a - p * L, b - p * L) for p, a, b in meets if a < b])
-    return cut
 
 
 def reshard(read, n, P, Q, q, *, cut=pieces, fill=True):
@@ -24,11 +18,6 @@ def reshard(read, n, P, Q, q, *, cut=pieces, fill=True):
     if not found:
         return torch.zeros(missing, dtype=torch.float64)
     return torch.cat([*found, found[0].new_zeros(missing if fill else 0)])
-
-
-def global_places(n, P, Q):
-    L = length(n, P)
-    return [[(p, p * L + a, p * L + b) for p, a, b in row] for row in pieces(n, P, Q)]
 
 
 def with_padding(n, P, Q):
@@ -85,7 +74,7 @@ def by_rows(rows, batch, size):
 
 def survivor(
     comm, read, n, P, gradient, batch, steps,
-    *, weight=by_rows, rows_of=share, momenta=True, each=reshard,
+    *, weight=by_rows, rows_of=share, momenta=True, each=reshard, skips=True,
 ):  # fmt: skip
     def load(what):
         return each(lambda *place: read(what, *place), n, P, comm.size, comm.rank)
@@ -96,28 +85,8 @@ def survivor(
     for _ in range(steps):
         whole = comm.all_gather(w)
         g = whole.new_zeros(len(whole))
-        if len(rows):
+        if len(rows) or not skips:
             g[:n] = weight(rows, batch, comm.size) * gradient(whole[:n], rows)
-        m = 0.9 * m + comm.reduce_scatter(g)
-        w = w - 0.1 * m
-    return w
-
-
-def with_an_empty_mean(comm, read, n, P, gradient, batch, steps):
-    """Asks for the mean over its rows even where it has none."""
-
-    def asked(whole, rows):
-        return gradient(whole, rows) if rows else whole * float("nan")
-
-    w, m = (
-        reshard(lambda *place, what=what: read(what, *place), n, P, comm.size, comm.rank)
-        for what in ("weights", "momentum")
-    )
-    rows = share(batch, comm.size, comm.rank)
-    for _ in range(steps):
-        whole = comm.all_gather(w)
-        g = whole.new_zeros(len(whole))
-        g[:n] = len(rows) / batch * asked(whole[:n], rows)
         m = 0.9 * m + comm.reduce_scatter(g)
         w = w - 0.1 * m
     return w

@@ -4,10 +4,6 @@ import json
 from zlib import crc32
 
 
-def _sum(data):
-    return sum(data)
-
-
 def save(
     disk, step, parts, *, check=crc32, sealed=True, sync=True, fresh=True, prune="after",
     numbered="{}",

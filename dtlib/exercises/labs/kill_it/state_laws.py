@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dtlib.exercises.judge import call, function, items, perform
+from dtlib.exercises.judge import call, functions, perform
 from dtlib.exercises.labs.kill_it.run import Run, differing, packed, things, unpacked
 from dtlib.exercises.verdict import NotYet
 from dtlib.later import torch
@@ -11,15 +11,8 @@ from dtlib.later import torch
 STEPS, STOPS = 20, (10, 3, 14)
 
 
-def pair_of(answer: Any, *signatures: str) -> list[Callable]:
-    """The reader's functions, each of which takes what it must."""
-    names = ", ".join(signature.partition("(")[0] for signature in signatures)
-    given = items(answer, f"({names})", len(signatures))
-    return [function(one, says) for one, says in zip(given, signatures, strict=True)]
-
-
 def state_law(answer: Any) -> None:
-    state_of, restore = pair_of(answer, "state_of(run)", "restore(run, state)")
+    state_of, restore = functions(answer, "state_of(run)", "restore(run, state)")
     with torch.random.fork_rng(devices=[]):
         whole = Run()
         losses = whole.train(STEPS)

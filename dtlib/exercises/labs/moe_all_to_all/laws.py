@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dtlib.exercises.judge import call, function, items, whole
+from dtlib.exercises.judge import call, function, functions, items, whole
 from dtlib.exercises.judges.tensors import as_tensor, close, normal, same_calls, same_tensor
 from dtlib.exercises.labs.moe_all_to_all.batches import (
     WIDTH,
@@ -54,9 +54,7 @@ def route_law(answer: Callable) -> None:
 
 
 def sort_law(answer: tuple) -> None:
-    sort, inverse = items(answer, "(sort_copies, inverse)", 2)
-    function(sort, "sort_copies(expert, experts, size)")
-    function(inverse, "inverse(order)")
+    sort, inverse = functions(answer, "sort_copies(expert, experts, size)", "inverse(order)")
     for experts, size, k, used in ((8, 4, 2, 8), (8, 4, 2, 3), (6, 3, 1, 4), (4, 2, 3, 4)):
         for tokens in (7, 0):
             where = f"{experts} experts on {size} ranks, {tokens} tokens, k = {k}"

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any
 
-from dtlib.exercises.judge import call, function, items
+from dtlib.exercises.judge import call, functions
 from dtlib.exercises.judges.tensors import as_tensor, close, normal, same_calls, same_tensor
 from dtlib.exercises.labs.tensor_parallel_block.programs import cut as _part
 from dtlib.exercises.labs.three_axes import model, programs
@@ -22,9 +22,7 @@ MESHES = (
 
 
 def groups_law(answer: Any) -> None:
-    places, groups = items(answer, "(coordinates, groups_of)", 2)
-    function(places, "coordinates(rank, sizes)")
-    function(groups, "groups_of(sizes, axes)")
+    places, groups = functions(answer, "coordinates(rank, sizes)", "groups_of(sizes, axes)")
     for sizes in (*MESHES, {"pp": 4, "dp": 3, "tp": 2}, {"tp": 5}):
         every = range(_ranks(sizes))
         for rank in every:
@@ -149,8 +147,7 @@ def step_law(answer: Callable, P: int) -> None:
             try:
                 runs = gradients_of(answer, sizes, m)
             except TransportError as wrong:
-                said = str(wrong).splitlines()[0]
-                raise NotYet(f"{sizes}, m = {m}: {said}"[:290]) from None
+                raise NotYet(f"{sizes}, m = {m}: {wrong.reason}"[:290]) from None
             _compare(runs, sizes, f"{sizes}, m = {m}")
 
 
@@ -206,10 +203,11 @@ def parts_of_one(sizes: dict) -> list[dict]:
 
 @cache
 def _gradients_alone() -> dict:
+    from dtlib.models import gradients, next_token_loss
+
     alone, (tokens, targets) = model.dense(), model.batch()
-    logits = alone(tokens).flatten(0, 1)
-    torch.nn.functional.cross_entropy(logits, targets.flatten()).backward()
-    return {name: w.grad for name, w in alone.named_parameters()}
+    next_token_loss(alone(tokens), targets).backward()
+    return gradients(alone)
 
 
 def _through(weights: Any, x: Any) -> Any:
