@@ -1,0 +1,126 @@
+"""Many layouts at once: a column of numbers for each field, which a formula takes as it takes one.
+
+>>> some = Layouts.of([Layout(tp=8, dp=4), Layout(tp=2, pp=4, dp=4, recompute="full")], 32)
+>>> some.tp, some.ranks, some.is_full
+(array([8, 2]), array([32, 32]), array([False,  True]))
+>>> some[some.pp > 1][0]
+Layout(tp=2, pp=4, dp=4, recompute='full')
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from dtlib.formulas.require import require, require_count
+from dtlib.layout import POLICIES, Layout, even_stages
+
+_PLAIN = ("segment", "offload")
+
+
+@dataclass(frozen=True, eq=False)
+class Layouts:
+    """Layouts of a model of so many `layers`, field by field; all columns are of one length.
+
+    The fields are those of `Layout`, but for the recompute policy, which is a place in `POLICIES`,
+    and for the stages of a pipeline, which are as even as can be (`even_stages`).
+    """
+
+    layers: int
+    tp: np.ndarray
+    cp: np.ndarray
+    pp: np.ndarray
+    dp: np.ndarray
+    ep: np.ndarray
+    zero: np.ndarray
+    interleave: np.ndarray
+    micro_batch: np.ndarray
+    sequence_parallel: np.ndarray
+    flash: np.ndarray
+    recompute: np.ndarray
+
+    @classmethod
+    def of(cls, layouts: Iterable[Layout], layers: int) -> "Layouts":
+        """The columns of some layouts of a model of so many layers.
+
+        Raises ValueError, naming field, value and rule, for a policy that names single tensors,
+        for segments, for what is offloaded, and for stages that are not as even as can be.
+
+        >>> Layouts.of([Layout(recompute="full", segment=2)], 32)
+        Traceback (most recent call last):
+        ValueError: Layouts: segment is 2, but must be 1: nothing else is counted here
+        """
+        require_count("Layouts", layers=layers)
+        rows = list(layouts)
+        for layout in rows:
+            _check(layout, layers)
+        return cls(layers, **{name: _column(rows, name) for name in _COLUMNS})
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """How many ranks each of them has."""
+        return self.tp * self.cp * self.pp * self.dp
+
+    @property
+    def is_full(self) -> np.ndarray:
+        """Whether everything but a layer's input is computed again."""
+        return self.recompute == POLICIES.index("full")
+
+    @property
+    def is_selective(self) -> np.ndarray:
+        """Whether the core of attention is computed again."""
+        return self.recompute == POLICIES.index("selective")
+
+    @cached_property
+    def most_layers(self) -> np.ndarray:
+        """The layers of the largest stage."""
+        return -(-self.layers // self.pp)
+
+    def micro_batches(self, batch: int) -> np.ndarray:
+        """How many a rank computes in a step of `batch` sequences of all replicas.
+
+        Raises ValueError for the first layout whose sequences do not divide.
+        """
+        require_count("Layouts", batch=batch)
+        at_once = self.dp * self.micro_batch
+        uneven = np.flatnonzero(batch % at_once)
+        if len(uneven):
+            self[int(uneven[0])].micro_batches(batch)
+        return batch // at_once
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    def __getitem__(self, which):
+        """The layout at a place, or the `Layouts` of several places, a slice or a mask."""
+        columns = {name: getattr(self, name)[which] for name in _COLUMNS}
+        if np.ndim(columns["tp"]):
+            return Layouts(self.layers, **columns)
+        values = {name: value.item() for name, value in columns.items()}
+        values["recompute"] = POLICIES[values["recompute"]]
+        pp = values["pp"]
+        return Layout(**values, stages=even_stages(self.layers, pp) if self.layers % pp else None)
+
+    def __repr__(self) -> str:
+        return f"Layouts({len(self):,} of {self.layers} layers)"
+
+
+_COLUMNS = tuple(field.name for field in fields(Layouts) if field.name != "layers")
+
+
+def _column(rows: list[Layout], name: str) -> np.ndarray:
+    values = [getattr(layout, name) for layout in rows]
+    if name == "recompute":
+        values = [POLICIES.index(policy) for policy in values]
+    return np.array(values, dtype=bool if name in ("sequence_parallel", "flash") else np.int64)
+
+
+def _check(layout: Layout, layers: int) -> None:
+    layout.require_plain("Layouts", *_PLAIN)
+    whole = isinstance(layout.recompute, str)
+    require(whole, "Layouts", "recompute", layout.recompute, f"one of {', '.join(POLICIES)}")
+    require(layout.pp <= layers, "Layouts", "pp", layout.pp, f"at most {layers}, the layers")
+    even = tuple(even_stages(layers, layout.pp))
+    good = layout.stages in (None, even)
+    require(good, "Layouts", "stages", layout.stages, f"{even}: as even as can be")
