@@ -216,6 +216,8 @@ _SYMBOLS = (
            _WORK, (5e-5, 2e-4)),
     Symbol("host", r"T_\text{host}", "s", "time that a host needs to start a pass", _WORK,
            (0.01, 0.05)),
+    Symbol("sharpness", r"k_\text{sharp}", "", "exponent of a norm that stands for a maximum", _WORK,
+           (2, 3)),
     Symbol("first_tables", r"T_\text{tokens}", "s", "time of the table at a model's beginning",
            _WORK, (1e-4, 1e-3)),
     Symbol("last_tables", r"T_\text{head}", "s", "time of the output matrix and the loss", _WORK,

@@ -14,7 +14,6 @@ import numpy as np
 from dtlib.composition.planner.machine import Machine
 from dtlib.composition.planner.software import Software
 from dtlib.formulas.formula import formula
-from dtlib.formulas.poly import maximum
 from dtlib.formulas.require import require
 from dtlib.foundations.roofline.gemm import gemm_time
 from dtlib.layouts import Layouts
@@ -34,16 +33,23 @@ def host_time(layer_host, calls, call_host, layers):
     return layers * (layer_host + calls * call_host)
 
 
-@formula(r"T_\text{starve}", "s", "counting", "the host runs ahead while the GPU works")
-def starving_time(computing, host):
+@formula(
+    r"T_\text{starve}",
+    "s",
+    "a smooth maximum",
+    "parts of a pass are slowed by the host and others by the GPU; never less than either",
+)
+def starving_time(computing, host, sharpness):
     """The time in which a GPU waits for its host during a pass.
 
-    A pass takes as long as the slower of the two, so the GPU waits for the difference.
+    A pass takes as long as the slower of the two where one is much slower. Where they are alike,
+    the GPU waits in some parts of a layer and the host in others, and the pass takes longer than
+    both: a norm of the two, in which an infinite sharpness would be the maximum.
 
-    >>> starving_time(computing=2.0, host=2.5), starving_time(computing=3.0, host=2.5)
-    (0.5, 0)
+    >>> starving_time(computing=3.0, host=4.0, sharpness=2)
+    2.0
     """
-    return maximum(0, host - computing)
+    return (computing**sharpness + host**sharpness) ** (1 / sharpness) - computing
 
 
 @formula(r"T_\text{passes}", "s", "counting", "a pass that is repeated takes as long as before")
@@ -117,7 +123,7 @@ class Passes:
         apart = of.sequence_parallel
         forward = np.where(apart, gather + scatter, whole)
         backward = np.where(apart, 2 * gather + scatter, whole)
-        return count * np.stack([forward, backward])
+        return self.machine.skew * count * np.stack([forward, backward])
 
     @property
     def calls(self) -> np.ndarray:

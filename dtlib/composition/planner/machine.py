@@ -14,7 +14,7 @@ from dtlib.formulas.require import is_number, require
 from dtlib.machines.machine import GPU, Cluster
 
 # Shares of the speed of single products that are kept in training.
-SUSTAINED = {"a100-sxm": 0.98, "h100-sxm": 0.88, "h200-sxm": 0.88, "b200-sxm": 0.8}
+SUSTAINED = {"a100-sxm": 1.0, "h100-sxm": 0.88, "h200-sxm": 0.88, "b200-sxm": 0.8}
 LINE_SHARE, NETWORK_ALPHA = 0.8, 5e-6
 
 
@@ -27,6 +27,7 @@ class Machine:
 
     cluster: Cluster
     sustained: float
+    skew: float = 1.3
 
     def __post_init__(self):
         good = is_number(self.sustained) and 0 < self.sustained <= 1

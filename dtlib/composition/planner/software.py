@@ -22,8 +22,10 @@ class Kernels:
     """
 
     attention_fraction: float = 0.4
-    touches: float = 8 / 3
+    forward_touches: float = 1.6
+    backward_touches: float = 2.2
     bandwidth_fraction: float = 0.86
+    sharpness: float = 2.4
     optimizer_bytes: float = 30
 
 
@@ -51,6 +53,8 @@ class Software:
     gradient_bytes: int = 2
     overlap: float = 0.0
     scattered_sends: bool = False
+    ends_host: float = 2e-3
+    backward_host: float = 2.0
     slowness: float = 1.0
     kernels: Kernels = field(default_factory=Kernels)
     source: str = "fitted"
@@ -71,12 +75,13 @@ class Software:
 software_profiles: dict[str, Software] = {
     profile.name: profile
     for profile in (
-        Software("megatron-2021", 8e-4, 1.5e-4, 3e-4, scattered_sends=True, slowness=1.1),
-        Software("megatron", 8e-4, 1.5e-4, 3e-4, 4, 0.8, True),
-        Software("deepspeed", 8e-4, 1.5e-4, 3e-4, scattered_sends=True),
-        Software("nanotron", 8e-4, 1.5e-4, 3e-4, 4),
-        Software("fsdp", 8e-4, 1.5e-4, 3e-4, 4, 0.8),
-        Software("torchtitan", 4e-4, 1.5e-4, 3e-4, 4, 0.8),
+        Software("megatron-2021", 7.3e-4, 6e-5, 3e-4, scattered_sends=True, slowness=1.1),
+        Software("megatron", 7.3e-4, 6e-5, 3e-4, 4, 0.8, True),
+        Software("deepspeed", 7.3e-4, 6e-5, 3e-4, scattered_sends=True),
+        Software("nanotron", 7.3e-4, 6e-5, 3e-4, 4),
+        Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.8),
+        Software("torchtitan", 4e-4, 5e-5, 3e-4, 4, 0.8),
+        Software("torchtitan-eager", 7.3e-4, 6e-5, 3e-4, 4, 0.8),
     )
 }
 

@@ -215,7 +215,9 @@ def _given(passes: Passes, m: np.ndarray) -> dict[str, Given]:
         "again": Given(of.is_full * 1.0, "", "forward passes done again"),
         "bandwidth": Given(gpu.hbm_bandwidth, "B/s", "memory bandwidth", gpu.source),
         "bandwidth_fraction": Given(kernels.bandwidth_fraction, "", "share of it", "products"),
-        "touches": Given(kernels.touches * software.slowness, "", "", "fitted"),
+        "sharpness": Given(kernels.sharpness, "", "sharpness of a maximum", "fitted"),
+        "f_touches": Given(kernels.forward_touches * software.slowness, "", "", "counted"),
+        "b_touches": Given(kernels.backward_touches * software.slowness, "", "", "counted"),
         "kept_bytes": Given(passes.kept, "B", "what streams in a pass", "counted"),
         **_pass_seconds(passes),
         **_stage_counts(passes),
@@ -234,7 +236,7 @@ def _pass_seconds(passes: Passes) -> dict[str, Given]:
         "f_attention": Given(attention[0], "s", "attention, forward"),
         "b_attention": Given(attention[1] + selective, "s", "attention, backward"),
         "layer_host": Given(software.layer_host, "s", "host, layer forward", software.name),
-        "layer_host_back": Given(2 * software.layer_host, "s", "host, layer back", software.name),
+        "layer_host_back": Given(software.backward_host * software.layer_host, "s", "host, layer back", software.name),
         "call_host": Given(software.call_host, "s", "host, collective", software.name),
         "f_calls": Given(calls[0], "", "collectives of a layer, forward"),
         "b_calls": Given(calls[1], "", "collectives of a layer, backward"),
@@ -256,7 +258,9 @@ def _stage_counts(passes: Passes) -> dict[str, Given]:
     first = 4 * passes.stream / rate
     last = passes.products[2] + passes.products[3]
     last = last + 12 * passes.tokens * spec.vocab / of.tp / rate
-    alone = of.pp == 1
+    alone, host = of.pp == 1, passes.software.ends_host
+    whole = np.maximum(first + last, host)
+    first, last = np.maximum(first, host), np.maximum(last, host)
     chain = of.tp * of.cp * of.dp
     n = passes.stream / np.where(passes.software.scattered_sends | of.sequence_parallel, of.tp, 1)
     hop = machine.message(n, chain, chain * of.pp) + passes.software.send_host
@@ -267,9 +271,9 @@ def _stage_counts(passes: Passes) -> dict[str, Given]:
         "most_layers": Given(most, "", "layers of the largest stage"),
         "first_layers": Given(most - (missing >= 2), "", "layers of the first stage"),
         "last_layers": Given(most - (missing >= 1), "", "layers of the last stage"),
-        "tables": Given(first + last, "s", "tables at both ends"),
-        "first_tables": Given(first + alone * last, "s", "table of tokens"),
-        "last_tables": Given(last + alone * first, "s", "head and loss"),
+        "tables": Given(np.where(alone, whole, first + last), "s", "tables at both ends"),
+        "first_tables": Given(np.where(alone, whole, first), "s", "table of tokens"),
+        "last_tables": Given(np.where(alone, whole, last), "s", "head and loss"),
         "hop_time": Given(np.where(alone, 0.0, hop), "s", "one message between stages"),
     }
 
@@ -307,8 +311,8 @@ def _exchange(passes: Passes, m: np.ndarray) -> dict[str, Given]:
 def _lines() -> dict[str, Line]:
     """The lines of a step, from passes to causes."""
     lines = {
-        "f_streams": line(streaming_time, m=1, p=1, label="streams, forward"),
-        "b_streams": line(streaming_time, m=2, p=1, label="streams, backward"),
+        "f_streams": line(streaming_time, touches="f_touches", m=1, p=1, label="streams, forward"),
+        "b_streams": line(streaming_time, touches="b_touches", m=1, p=1, label="streams, backward"),
     }
     kinds = ("products", "attention", "streams", "tensor", "context", "experts")
     for direction, host in (("f", "layer_host"), ("b", "layer_host_back")):
