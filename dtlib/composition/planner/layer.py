@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from dtlib.composition.planner.machine import Machine
-from dtlib.composition.planner.software import Software
+from dtlib.composition.planner.software import WARP_PEAK, WARP_SHARE, Software
 from dtlib.formulas.formula import formula
 from dtlib.formulas.require import require
 from dtlib.foundations.roofline.gemm import gemm_time
@@ -94,12 +94,20 @@ class Passes:
         Fused attention works at a share of the peak, on the half that the mask leaves, and its
         backward pass has five products for two. Otherwise scores are products, all of them.
         """
-        of, share = self.layouts, self.software.kernels.attention_fraction
+        of, share = self.layouts, self._attention_share
         fused, plain = self._unique(_attention_times, (of.tp, of.cp, of.micro_batch))
         plain = plain / self.machine.sustained
         forward = np.where(of.flash, fused / share, plain)
         backward = np.where(of.flash, 2.5 * fused / share, 2 * plain)
         return self.software.slowness * np.stack([forward, backward])
+
+    @property
+    def _attention_share(self) -> float:
+        """The share of the peak that fused attention reaches with heads of this model."""
+        kernels, numbers = self.software.kernels, self.spec.key_dim + self.spec.value_dim
+        old = self.software.warp_attention and self.machine.gpu.peak() > WARP_PEAK
+        long = numbers / (numbers + 2 * kernels.attention_start)
+        return kernels.attention_fraction * long * (WARP_SHARE if old else 1.0)
 
     @cached_property
     def kept(self) -> np.ndarray:
@@ -107,6 +115,14 @@ class Passes:
         of = self.layouts
         columns = (of.tp, of.cp, of.sequence_parallel, of.flash)
         return self._unique(_kept_bytes, columns)[0] * of.micro_batch
+
+    @cached_property
+    def sums(self) -> np.ndarray:
+        """Seconds in which a micro-batch's gradients of the layers are added to those before."""
+        spec, software = self.spec, self.software
+        rate = self.machine.gpu.hbm_bandwidth * software.kernels.bandwidth_fraction
+        width = 2 * software.gradient_bytes if software.sums_locally else 0
+        return width * layer_params(spec, self.layouts) / rate
 
     @property
     def stream(self) -> np.ndarray:
@@ -162,6 +178,14 @@ class Passes:
         """The function's rows for each layout, computed once for each combination of columns."""
         keys, places = _combinations(columns)
         return rows(self.spec, self.machine.gpu, self.seq, self.dtype, keys)[:, places]
+
+
+def layer_params(spec: TransformerSpec, of: Layouts) -> np.ndarray:
+    """Parameters of all layers, as far as one of the ranks that divide them has them."""
+    tables = ("embedding", "positions", "head")
+    held = {w: w.size * w.held for w in spec.weights() if w.part not in tables}
+    experts = sum(size for w, size in held.items() if w.name.startswith("expert "))
+    return (sum(held.values()) - experts) / of.tp + experts / (of.tp * of.ep)
 
 
 def _combinations(columns) -> tuple[tuple[tuple[int, ...], ...], np.ndarray]:

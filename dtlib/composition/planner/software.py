@@ -5,23 +5,30 @@ layer's kernels, whether a message between stages stops it, in what width gradie
 much of their exchange hides. Constants of kernels, which are the same for all, are `Kernels`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dtlib.formulas.require import is_number, require, require_type
+
+
+WARP_PEAK = 312e12  # of an A100, the last whose peak warp-level products reach
+WARP_SHARE = 0.63  # Luo et al. 2024, of Hopper: warp-level products reach 62.9 % of the peak
 
 
 @dataclass(frozen=True)
 class Kernels:
     """How fast the kernels between the products are: constants that were fitted together.
 
-    - `attention_fraction`: share of the peak that fused attention reaches.
-    - `touches`: times that a kept byte is written or read in one pass of a layer.
+    - `attention_fraction`: share of the peak that fused attention reaches with long heads.
+    - `attention_start`: numbers of a head that a score costs on top: its exponential.
+    - `forward_touches`, `backward_touches`: times that a kept byte is written or read in a pass.
     - `bandwidth_fraction`: share of the memory's bandwidth that a kernel reaches, as in products.
+    - `sharpness`: of the smooth maximum of the times of host and GPU.
     - `optimizer_bytes`: memory traffic of the optimizer's step for each parameter: state, gradient
       and weight are read and written once, 4 + 2 x 12 + 2 bytes.
     """
 
-    attention_fraction: float = 0.4
+    attention_fraction: float = 0.5
+    attention_start: float = 64
     forward_touches: float = 1.6
     backward_touches: float = 2.2
     bandwidth_fraction: float = 0.86
@@ -56,6 +63,9 @@ class Software:
     ends_host: float = 2e-3
     backward_host: float = 2.0
     slowness: float = 1.0
+    unfused: float = 1.0
+    warp_attention: bool = True
+    sums_locally: bool = True
     kernels: Kernels = field(default_factory=Kernels)
     source: str = "fitted"
 
@@ -72,16 +82,18 @@ class Software:
         require(width in (2, 4), owner, "gradient_bytes", width, "2 or 4, bytes of a number")
 
 
+_MEGATRON = Software("megatron", 7.3e-4, 6e-5, 3e-4, 4, 0.8, True, warp_attention=False)
+_FSDP = Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.8, unfused=2.0, sums_locally=False)
 software_profiles: dict[str, Software] = {
     profile.name: profile
     for profile in (
-        Software("megatron-2021", 7.3e-4, 6e-5, 3e-4, scattered_sends=True, slowness=1.1),
-        Software("megatron", 7.3e-4, 6e-5, 3e-4, 4, 0.8, True),
-        Software("deepspeed", 7.3e-4, 6e-5, 3e-4, scattered_sends=True),
-        Software("nanotron", 7.3e-4, 6e-5, 3e-4, 4),
-        Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.8),
-        Software("torchtitan", 4e-4, 5e-5, 3e-4, 4, 0.8),
-        Software("torchtitan-eager", 7.3e-4, 6e-5, 3e-4, 4, 0.8),
+        Software("megatron-2021", 7.3e-4, 6e-5, 3e-4, scattered_sends=True, slowness=1.05),
+        _MEGATRON,
+        Software("deepspeed", 7.3e-4, 6e-5, 3e-4, scattered_sends=True, slowness=1.05),
+        Software("nanotron", 7.3e-4, 6e-5, 3e-4, 4, unfused=1.5),
+        _FSDP,
+        replace(_FSDP, name="torchtitan-eager"),
+        replace(_FSDP, name="torchtitan", unfused=1.0),
     )
 }
 

@@ -15,6 +15,7 @@ import numpy as np
 from dtlib.composition.planner.layer import (
     Passes,
     check_shapes,
+    layer_params,
     host_time,
     passes_time,
     starving_time,
@@ -216,9 +217,10 @@ def _given(passes: Passes, m: np.ndarray) -> dict[str, Given]:
         "bandwidth": Given(gpu.hbm_bandwidth, "B/s", "memory bandwidth", gpu.source),
         "bandwidth_fraction": Given(kernels.bandwidth_fraction, "", "share of it", "products"),
         "sharpness": Given(kernels.sharpness, "", "sharpness of a maximum", "fitted"),
-        "f_touches": Given(kernels.forward_touches * software.slowness, "", "", "counted"),
-        "b_touches": Given(kernels.backward_touches * software.slowness, "", "", "counted"),
+        "f_touches": Given(kernels.forward_touches * software.unfused, "", "", "counted"),
+        "b_touches": Given(kernels.backward_touches * software.unfused, "", "", "counted"),
         "kept_bytes": Given(passes.kept, "B", "what streams in a pass", "counted"),
+        "sums": Given(passes.sums, "s", "adding gradients", "counted"),
         **_pass_seconds(passes),
         **_stage_counts(passes),
         **_exchange(passes, m),
@@ -281,15 +283,10 @@ def _stage_counts(passes: Passes) -> dict[str, Given]:
 def _exchange(passes: Passes, m: np.ndarray) -> dict[str, Given]:
     """Parameters of the fullest rank, and the seconds that replicas exchange in a step."""
     of, spec, software, machine = passes.layouts, passes.spec, passes.software, passes.machine
-    parts = spec.parameter_parts()
+    parts, alone = spec.parameter_parts(), of.pp == 1
     table = parts.get("embedding", 0) + parts.get("positions", 0)
-    experts = sum(w.size * w.held for w in spec.weights() if w.name.startswith("expert "))
-    inner = spec.params() - table - parts.get("head", 0) - experts
-    head = spec.vocab * spec.hidden
-    most = of.most_layers / spec.layers
-    alone = of.pp == 1
-    params = (inner * most + np.where(alone, table + parts.get("head", 0), head)) / of.tp
-    params = params + experts * most / of.tp / of.ep
+    ends = np.where(alone, table + parts.get("head", 0), spec.vocab * spec.hidden)
+    params = layer_params(spec, of) * of.most_layers / spec.layers + ends / of.tp
     ranks, width = of.dp * of.cp, software.gradient_bytes
     units = np.where(of.zero == 3, of.most_layers, 1)
     times = {
@@ -312,7 +309,8 @@ def _lines() -> dict[str, Line]:
     """The lines of a step, from passes to causes."""
     lines = {
         "f_streams": line(streaming_time, touches="f_touches", m=1, p=1, label="streams, forward"),
-        "b_streams": line(streaming_time, touches="b_touches", m=1, p=1, label="streams, backward"),
+        "b_kept": line(streaming_time, touches="b_touches", m=1, p=1, label="streams, backward"),
+        "b_streams": total("b_kept", "sums"),
     }
     kinds = ("products", "attention", "streams", "tensor", "context", "experts")
     for direction, host in (("f", "layer_host"), ("b", "layer_host_back")):
