@@ -6,7 +6,8 @@ training step is a program whose ranks mean what one process means; `interpreter
 feed-forward block as one; `search`, the cheapest of these; `reduction`, over which axes a gradient
 is added; `uses`, what a step does with each weight; `mixture`, a layer with experts on three axes;
 `hybrid`, all strategies in one run; `checkpoint`, which saves such a run for any other layout;
-`failures`, what they cost a long run; `quorum`, replicas that go on without the one that failed.
+`failures`, what they cost a long run; `quorum`, replicas that go on without the one that failed;
+`planner`, what a step takes in every layout that there is.
 """
 
 from typing import TYPE_CHECKING
@@ -60,5 +61,8 @@ if TYPE_CHECKING:
     from dtlib.composition.quorum.small import small_task
     from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
     from dtlib.composition.quorum.lighthouse import Attempt, QuorumRun, train_with_quorum
+    from dtlib.composition.planner.software import Software, software_profiles
+    from dtlib.composition.planner.machine import Machine, machine_of
+    from dtlib.composition.planner.step import step_parts, step_sheet, step_times
 
 __getattr__, __dir__, __all__ = face(__name__)
