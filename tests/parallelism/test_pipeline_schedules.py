@@ -16,6 +16,7 @@ from dtlib.parallelism.pipeline import (
     dual_pipe_wait_time,
     gpipe,
     interleaved,
+    interleaved_held_count,
     interleaved_peak_count,
     one_f_one_b,
     one_f_one_b_peak_count,
@@ -341,6 +342,9 @@ def test_the_formulas_are_the_simulator():
             assert plain.peak_activations[rank] == one_f_one_b_peak_count(p, k * p, rank)
             peak = Fraction(folded.peak_activations[rank])
             assert peak == interleaved_peak_count(p, Fraction(v), rank)
+            for most in (p, k * p):
+                peak = Fraction(interleaved(p, most, v).peak_activations[rank])
+                assert peak == interleaved_held_count(p, most, Fraction(v), rank)
         for c in (1, 2):
             zero = zero_bubble(p, 2 * p, c)
             assert exactly(zero, f, b, w).stage_bubble == zero_bubble_wait_time(p, c, f, b, w)
