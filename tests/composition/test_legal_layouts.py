@@ -20,7 +20,7 @@ from dtlib.layout import Layout, even_stages
 from dtlib.memory import rank_memory
 from dtlib.parallelism.pipeline import interleaved
 
-DENSE = TransformerSpec("dense", layers=12, hidden=48, heads=12, kv_heads=4, vocab=96, ffn=136)
+DENSE = TransformerSpec("dense", layers=12, hidden=48, heads=24, kv_heads=4, vocab=420, ffn=680)
 MIXED = TransformerSpec(
     "mixed", layers=4, hidden=32, heads=8, vocab=64, moe=MoE(experts=6, active=2, ffn=64)
 )
@@ -76,10 +76,10 @@ def test_legal_is_what_the_library_lets_pass(task):
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.name != "experts"])
 def test_every_rule_is_needed(rule, monkeypatch):
     """Without it something passes that the library refuses."""
-    task = Task(DENSE, 12, 24)
+    task = Task(DENSE, 24, 120)
     monkeypatch.setattr(legal, "RULES", [other for other in RULES if other is not rule])
     choices = CHOICES | {"interleave": (1, 2, 5)}
-    columns = legal_layouts(DENSE, 24, batch=12, seq=24, **choices)
+    columns = legal_layouts(DENSE, 120, batch=24, seq=120, **choices)
     if rule.name == "layers":
         with pytest.raises(ValueError, match="must be at most 12"):
             [columns[i] for i in range(len(columns))]

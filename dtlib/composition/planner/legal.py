@@ -74,6 +74,8 @@ def _rounds(task: Task, of: Layouts) -> np.ndarray:
 
 RULES = (
     Rule("heads", "tp divides the heads, and divides or is a multiple of those of keys", _heads),
+    Rule("words", "tp divides the vocabulary, which may be padded",
+         lambda task, of: _divides(of.tp, task.spec.vocab)),
     Rule("widths", "tp divides the width of each feed-forward block", _widths),
     Rule("experts", "ep divides the experts, and dp x cp", _experts),
     Rule("layers", "there are no more stages than layers",

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from dtlib.formulas.require import is_number, require, require_type
 
-
 WARP_PEAK = 312e12  # of an A100, the last whose peak warp-level products reach
 WARP_SHARE = 0.63  # Luo et al. 2024, of Hopper: warp-level products reach 62.9 % of the peak
 

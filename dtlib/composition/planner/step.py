@@ -15,8 +15,8 @@ import numpy as np
 from dtlib.composition.planner.layer import (
     Passes,
     check_shapes,
-    layer_params,
     host_time,
+    layer_params,
     passes_time,
     starving_time,
 )
@@ -238,7 +238,9 @@ def _pass_seconds(passes: Passes) -> dict[str, Given]:
         "f_attention": Given(attention[0], "s", "attention, forward"),
         "b_attention": Given(attention[1] + selective, "s", "attention, backward"),
         "layer_host": Given(software.layer_host, "s", "host, layer forward", software.name),
-        "layer_host_back": Given(software.backward_host * software.layer_host, "s", "host, layer back", software.name),
+        "layer_host_back": Given(
+            software.backward_host * software.layer_host, "s", "host, layer back", software.name
+        ),
         "call_host": Given(software.call_host, "s", "host, collective", software.name),
         "f_calls": Given(calls[0], "", "collectives of a layer, forward"),
         "b_calls": Given(calls[1], "", "collectives of a layer, backward"),
