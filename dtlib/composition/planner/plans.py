@@ -163,7 +163,11 @@ class Plans(Sequence[Plan]):
 
     def _changed(self, changes: Mapping) -> Layout:
         """The first layout with other fields; its replicas, and what follows from tp and pp."""
-        first, ranks, layers = self[0].layout, self.question.cluster.ranks, self.costs.layouts.layers
+        first, ranks, layers = (
+            self[0].layout,
+            self.question.cluster.ranks,
+            self.costs.layouts.layers,
+        )
         size = {name: changes.get(name, getattr(first, name)) for name in ("tp", "pp", "cp")}
         uneven = layers % size["pp"] and size["pp"] <= layers
         follows = {
