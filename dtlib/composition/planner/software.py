@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from dtlib.formulas.require import is_number, require, require_type
 
-
 WARP_PEAK = 312e12  # of an A100, the last whose peak warp-level products reach
 WARP_SHARE = 0.63  # Luo et al. 2024, of Hopper: warp-level products reach 62.9 % of the peak
 
@@ -27,12 +26,12 @@ class Kernels:
       and weight are read and written once, 4 + 2 x 12 + 2 bytes.
     """
 
-    attention_fraction: float = 0.5
-    attention_start: float = 64
-    forward_touches: float = 1.6
-    backward_touches: float = 2.2
+    attention_fraction: float = 0.4
+    attention_start: float = 22
+    forward_touches: float = 2.5
+    backward_touches: float = 3.3
     bandwidth_fraction: float = 0.86
-    sharpness: float = 2.4
+    sharpness: float = 3.0
     optimizer_bytes: float = 30
 
 
@@ -60,12 +59,13 @@ class Software:
     gradient_bytes: int = 2
     overlap: float = 0.0
     scattered_sends: bool = False
-    ends_host: float = 2e-3
+    ends_host: float = 8e-4
     backward_host: float = 2.0
     slowness: float = 1.0
     unfused: float = 1.0
     warp_attention: bool = True
     sums_locally: bool = True
+    every_second: bool = False
     kernels: Kernels = field(default_factory=Kernels)
     source: str = "fitted"
 
@@ -83,17 +83,17 @@ class Software:
 
 
 _MEGATRON = Software("megatron", 7.3e-4, 6e-5, 3e-4, 4, 0.8, True, warp_attention=False)
-_FSDP = Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.8, unfused=2.0, sums_locally=False)
+_FSDP = Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.64, unfused=1.95, sums_locally=False)
 software_profiles: dict[str, Software] = {
     profile.name: profile
     for profile in (
-        Software("megatron-2021", 7.3e-4, 6e-5, 3e-4, scattered_sends=True, slowness=1.05),
+        Software("megatron-2021", 7.3e-4, 7e-5, 1e-3, scattered_sends=True, slowness=1.05),
         _MEGATRON,
-        Software("deepspeed", 7.3e-4, 6e-5, 3e-4, scattered_sends=True, slowness=1.05),
+        Software("deepspeed", 7.3e-4, 7e-5, 1e-3, scattered_sends=True, slowness=1.05),
         Software("nanotron", 7.3e-4, 6e-5, 3e-4, 4, unfused=1.5),
         _FSDP,
-        replace(_FSDP, name="torchtitan-eager"),
-        replace(_FSDP, name="torchtitan", unfused=1.0),
+        replace(_FSDP, name="torchtitan-eager", every_second=True),
+        replace(_FSDP, name="torchtitan", unfused=1.0, every_second=True),
     )
 }
 
