@@ -139,7 +139,8 @@ class Passes:
         apart = of.sequence_parallel
         forward = np.where(apart, gather + scatter, whole)
         backward = np.where(apart, 2 * gather + scatter, whole)
-        return self.machine.skew * count * np.stack([forward, backward])
+        shown = self.machine.skew * (1 - self.software.tensor_overlap)
+        return shown * count * np.stack([forward, backward])
 
     @property
     def calls(self) -> np.ndarray:

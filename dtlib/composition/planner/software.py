@@ -22,8 +22,6 @@ class Kernels:
     - `forward_touches`, `backward_touches`: times that a kept byte is written or read in a pass.
     - `bandwidth_fraction`: share of the memory's bandwidth that a kernel reaches, as in products.
     - `sharpness`: of the smooth maximum of the times of host and GPU.
-    - `optimizer_bytes`: memory traffic of the optimizer's step for each parameter: state, gradient
-      and weight are read and written once, 4 + 2 x 12 + 2 bytes.
     """
 
     attention_fraction: float = 0.4
@@ -32,7 +30,6 @@ class Kernels:
     backward_touches: float = 3.3
     bandwidth_fraction: float = 0.86
     sharpness: float = 3.0
-    optimizer_bytes: float = 30
 
 
 @dataclass(frozen=True)
@@ -66,6 +63,10 @@ class Software:
     warp_attention: bool = True
     sums_locally: bool = True
     every_second: bool = False
+    tensor_overlap: float = 0.0
+    messages: int = 1
+    optimizer_bytes: float = 30
+    step_host: float = 0.0
     kernels: Kernels = field(default_factory=Kernels)
     source: str = "fitted"
 
@@ -90,7 +91,18 @@ software_profiles: dict[str, Software] = {
         Software("megatron-2021", 7.3e-4, 7e-5, 1e-3, scattered_sends=True, slowness=1.05),
         _MEGATRON,
         Software("deepspeed", 7.3e-4, 7e-5, 1e-3, scattered_sends=True, slowness=1.05),
-        Software("nanotron", 7.3e-4, 6e-5, 3e-4, 4, unfused=1.5),
+        Software(
+            "nanotron",
+            1e-3,
+            1.15e-4,
+            3e-4,
+            4,
+            unfused=1.4,
+            tensor_overlap=0.4,
+            messages=6,
+            optimizer_bytes=140,
+            step_host=0.02,
+        ),
         _FSDP,
         replace(_FSDP, name="torchtitan-eager", every_second=True),
         replace(_FSDP, name="torchtitan", unfused=1.0, every_second=True),

@@ -245,6 +245,7 @@ def _given(passes: Passes, m: np.ndarray) -> dict[str, Given]:
             "counted",
         ),
         "kept_bytes": Given(passes.kept, "B", "what streams in a pass", "counted"),
+        "step_host": Given(software.step_host, "s", "host, once a step", software.name),
         "sums": Given(passes.sums, "s", "adding gradients", "counted"),
         **_pass_seconds(passes),
         **_stage_counts(passes),
@@ -319,7 +320,7 @@ def _exchange(passes: Passes, m: np.ndarray) -> dict[str, Given]:
     ends = np.where(alone, table + parts.get("head", 0), spec.vocab * spec.hidden)
     params = layer_params(spec, of) * of.most_layers / spec.layers + ends / of.tp
     ranks, width = of.dp * of.cp, software.gradient_bytes
-    units = np.where(of.zero == 3, of.most_layers, 1)
+    units = np.where(of.zero > 0, software.messages * of.most_layers, 1)
     times = {
         op: units * machine.collective(op, bytes_each * params / units, ranks, of.tp)
         for op, bytes_each in (("all_reduce", width), ("reduce_scatter", width), ("all_gather", 2))
@@ -329,7 +330,7 @@ def _exchange(passes: Passes, m: np.ndarray) -> dict[str, Given]:
     comm = np.select([of.zero == 0, of.zero < 3], [times["all_reduce"], divided], each)
     return {
         "params": Given(params, "", "parameters of the fullest rank", "counted"),
-        "params_bytes": Given(software.kernels.optimizer_bytes, "B", "optimizer's traffic"),
+        "params_bytes": Given(software.optimizer_bytes, "B", "optimizer's traffic"),
         "shards": Given(np.where(of.zero > 0, ranks, 1), "", "ranks that divide its step"),
         "comm": Given(comm, "s", "exchange of the replicas"),
         "overlap_fraction": Given(software.overlap, "", "", software.name),
@@ -371,6 +372,7 @@ def _lines() -> dict[str, Line]:
         "exposed": line(exposed_time),
         "straggling": line(straggling_time),
         "exchange": total("exposed", "straggling"),
-        "optimizer": line(optimizer_time, P="shards"),
+        "stepping": line(optimizer_time, P="shards"),
+        "optimizer": total("stepping", "step_host"),
         "step": total(*CAUSES),
     }
