@@ -13,7 +13,7 @@ from dtlib.formulas.require import is_number, require
 from dtlib.machines.machine import GPU, Cluster
 
 # Shares of the speed of single products that are kept in training.
-SUSTAINED = {"a100-sxm": 1.0, "h100-sxm": 0.85, "h200-sxm": 0.85, "b200-sxm": 0.8}
+SUSTAINED = {"a100-sxm": 1.0, "h100-sxm": 0.85, "h200-sxm": 0.85, "b200-sxm": 0.615}
 
 SPREAD, SKEW = 0.006, 1.3
 

@@ -30,6 +30,7 @@ class Kernels:
     backward_touches: float = 3.3
     bandwidth_fraction: float = 0.86
     sharpness: float = 3.0
+    grouped_share: float = 0.6
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,20 @@ class Software:
         require(width in (2, 4), owner, "gradient_bytes", width, "2 or 4, bytes of a number")
 
 
-_MEGATRON = Software("megatron", 7.3e-4, 6e-5, 3e-4, 4, 0.8, True, warp_attention=False)
+_MEGATRON = Software(
+    "megatron",
+    9.5e-4,
+    1.05e-4,
+    6e-4,
+    4,
+    0.0,
+    True,
+    unfused=1.15,
+    warp_attention=False,
+    tensor_overlap=0.28,
+    ends_host=3.5e-3,
+    step_host=0.011,
+)
 _FSDP = Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.64, unfused=1.95, sums_locally=False)
 software_profiles: dict[str, Software] = {
     profile.name: profile
