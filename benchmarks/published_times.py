@@ -9,16 +9,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.memory import runs as peaks
-from dtlib.foundations import GPU, Cluster, MoE, Node, TransformerSpec, catalog, published_models
+from dtlib.foundations import (
+    GPU,
+    Cluster,
+    Link,
+    MoE,
+    Node,
+    TransformerSpec,
+    catalog,
+)
 from dtlib.foundations.cost.published_runs import SELENE
 from dtlib.layout import Layout, even_stages
 
 _SOURCE = "benchmarks"
 
 
-def node_of(gpu: GPU, nic: str, nics: int, gpus: int = 8) -> Node:
+def node_of(gpu: GPU, nic: str | Link, nics: int, gpus: int = 8) -> Node:
     """So many of these GPUs with so many of these ports."""
-    return Node(f"{gpus} x {gpu.name}", gpu, gpus, catalog[nic], nics, _SOURCE, "2026")
+    nic = catalog[nic] if isinstance(nic, str) else nic
+    return Node(f"{gpus} x {gpu.name}", gpu, gpus, nic, nics, _SOURCE, "2026")
 
 
 _A100, _H100, _B200 = catalog["a100-sxm"], catalog["h100-sxm"], catalog["b200-sxm"]
@@ -26,12 +35,18 @@ A100, A100_HALF = node_of(_A100, "ib-hdr200", 8), node_of(_A100, "ib-hdr200", 4)
 H100, B200 = catalog["dgx-h100"], node_of(_B200, "ib-ndr400", 8)
 A100_ROCE = node_of(_A100, "roce-400", 4)
 A100_40_ROCE = node_of(
-    replace(_A100, hbm_bytes=40 * 2**30, hbm_bandwidth=1555e9, source="NVIDIA A100 datasheet: 40 GB"),
+    replace(_A100, hbm_bytes=40 * 2**30, hbm_bandwidth=1555e9, source="NVIDIA A100, 40 GB"),
     "roce-400", 4,
 )  # fmt: skip
+H100_EFA = node_of(_H100, Link("efa-400", 8e-6, 50e9, "AWS EC2 P5: 3,200 Gb/s", "2023"), 8)
 H200 = catalog["dgx-h200"]
+_CAPPED = (500 / 700) ** (1 / 3)  # a clock's power grows with its cube, as its voltage follows it
 H100_500W = node_of(
-    replace(_H100, hbm_bytes=96 * 2**30, hbm_bandwidth=2400e9, source="torchtitan: 96 GB of HBM2e"),
+    replace(
+        _H100, hbm_bytes=96 * 2**30, hbm_bandwidth=2400e9, clock=_CAPPED * _H100.clock,
+        flops={dtype: _CAPPED * rate for dtype, rate in _H100.flops.items()},
+        source="torchtitan: 96 GB of HBM2e, capped to 500 W",
+    ),
     "ib-ndr400", 8,
 )  # fmt: skip
 _GB200 = replace(_B200, flops=_B200.flops | {"bf16": 2500e12}, source="NVIDIA GB200 NVL72")

@@ -224,6 +224,8 @@ _SYMBOLS = (
            _WORK, (5e-5, 2e-4)),
     Symbol("host", r"T_\text{host}", "s", "time that a host needs to start a pass", _WORK,
            (0.01, 0.05)),
+    Symbol("spread", r"\varsigma", "", "spread of the pace of ranks, over their mean pace", _WORK,
+           (0.005, 0.03), most=1),
     Symbol("sharpness", r"k_\text{sharp}", "", "exponent of a norm that stands for a maximum", _WORK,
            (2, 3)),
     Symbol("first_tables", r"T_\text{tokens}", "s", "time of the table at a model's beginning",

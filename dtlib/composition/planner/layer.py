@@ -85,7 +85,9 @@ class Passes:
         """Rows forward, backward, head forward, head backward: seconds of all products."""
         columns = self.layouts.tp, self.layouts.ep, self.tokens
         pace = self.software.slowness / self.machine.sustained
-        return pace * self._unique(_product_times, columns)
+        found = pace * self._unique(_product_times, columns)
+        grouped = found[4:] / self.software.kernels.grouped_share
+        return np.concatenate([found[:2] + grouped, found[2:4]])
 
     @cached_property
     def attention(self) -> np.ndarray:
@@ -139,7 +141,8 @@ class Passes:
         apart = of.sequence_parallel
         forward = np.where(apart, gather + scatter, whole)
         backward = np.where(apart, 2 * gather + scatter, whole)
-        return self.machine.skew * count * np.stack([forward, backward])
+        shown = self.machine.skew * (1 - self.software.tensor_overlap)
+        return shown * count * np.stack([forward, backward])
 
     @property
     def calls(self) -> np.ndarray:
@@ -201,27 +204,30 @@ def _combinations(columns) -> tuple[tuple[tuple[int, ...], ...], np.ndarray]:
 
 @lru_cache(maxsize=256)
 def _product_times(spec, gpu, seq, dtype, keys) -> np.ndarray:
-    """Seconds of the products of each (tp, ep, tokens), all layers and the head."""
+    """Seconds of the products of each (tp, ep, tokens): of layers, the head, the experts.
+
+    Two rows each, forward and backward.
+    """
     shapes, owners, weights = [], [], []
     for place, (tp, ep, tokens) in enumerate(keys):
-        for rows, inner, columns, count, head in _products(spec, tp, ep, tokens):
+        for rows, inner, columns, count, kind in _products(spec, tp, ep, tokens):
             for shape, backward in (
                 ((rows, columns, inner), 0),
                 ((rows, inner, columns), 1),
                 ((inner, columns, rows), 1),
             ):
                 shapes.append(shape)
-                owners.append((2 * head + backward, place))
+                owners.append((2 * kind + backward, place))
                 weights.append(count)
     unique, places = np.unique(np.array(shapes), axis=0, return_inverse=True)
     seconds = gemm_time(*unique.T.astype(float), gpu, dtype)[places.ravel()]
-    found = np.zeros((4, len(keys)))
+    found = np.zeros((6, len(keys)))
     np.add.at(found, tuple(np.array(owners).T), seconds * np.array(weights))
     return found
 
 
 def _products(spec, tp: int, ep: int, tokens: int):
-    """The products of one micro-batch on one rank: rows, inner, columns, how many, whether head.
+    """The products of one micro-batch on one rank: rows, inner, columns, how many, and their kind.
 
     The first matrix of a block is cut by columns and the last one by rows; matrices of one part
     with the same input are one product. Experts are loaded evenly: a rank of `ep` has its share of
@@ -231,20 +237,18 @@ def _products(spec, tp: int, ep: int, tokens: int):
     for weight in spec.weights():
         if not weight.multiplied:
             continue
-        rows, count = tokens, weight.multiplied
+        rows, count, kind = tokens, weight.multiplied, 1 if weight.part == "head" else 0
         if weight.name.startswith("expert "):
             moe = spec.moe
             rows = -(-tokens * ep * moe.active // moe.experts)
-            count = spec.expert_layers * -(-moe.experts // ep)
+            count, kind = spec.expert_layers * -(-moe.experts // ep), 2
         inner, columns = weight.shape
         if weight.name.endswith(("output", "down")):
-            yield rows, -(-inner // tp), columns, count, False
+            yield rows, -(-inner // tp), columns, count, kind
         else:
-            fused[weight.part, weight.name.startswith("expert "), rows, inner, count] += -(
-                -columns // tp
-            )
-    for (part, _, rows, inner, count), columns in fused.items():
-        yield rows, inner, columns, count, part == "head"
+            fused[weight.part, rows, inner, count, kind] += -(-columns // tp)
+    for (_, rows, inner, count, kind), columns in fused.items():
+        yield rows, inner, columns, count, kind
 
 
 @lru_cache(maxsize=256)

@@ -22,17 +22,15 @@ class Kernels:
     - `forward_touches`, `backward_touches`: times that a kept byte is written or read in a pass.
     - `bandwidth_fraction`: share of the memory's bandwidth that a kernel reaches, as in products.
     - `sharpness`: of the smooth maximum of the times of host and GPU.
-    - `optimizer_bytes`: memory traffic of the optimizer's step for each parameter: state, gradient
-      and weight are read and written once, 4 + 2 x 12 + 2 bytes.
     """
 
-    attention_fraction: float = 0.5
-    attention_start: float = 64
-    forward_touches: float = 1.6
-    backward_touches: float = 2.2
+    attention_fraction: float = 0.4
+    attention_start: float = 22
+    forward_touches: float = 2.5
+    backward_touches: float = 3.3
     bandwidth_fraction: float = 0.86
-    sharpness: float = 2.4
-    optimizer_bytes: float = 30
+    sharpness: float = 3.0
+    grouped_share: float = 0.6
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,17 @@ class Software:
     gradient_bytes: int = 2
     overlap: float = 0.0
     scattered_sends: bool = False
-    ends_host: float = 2e-3
+    ends_host: float = 8e-4
     backward_host: float = 2.0
     slowness: float = 1.0
     unfused: float = 1.0
     warp_attention: bool = True
     sums_locally: bool = True
+    every_second: bool = False
+    tensor_overlap: float = 0.0
+    messages: int = 1
+    optimizer_bytes: float = 30
+    step_host: float = 0.0
     kernels: Kernels = field(default_factory=Kernels)
     source: str = "fitted"
 
@@ -81,18 +84,42 @@ class Software:
         require(width in (2, 4), owner, "gradient_bytes", width, "2 or 4, bytes of a number")
 
 
-_MEGATRON = Software("megatron", 7.3e-4, 6e-5, 3e-4, 4, 0.8, True, warp_attention=False)
-_FSDP = Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.8, unfused=2.0, sums_locally=False)
+_MEGATRON = Software(
+    "megatron",
+    9.5e-4,
+    1.05e-4,
+    6e-4,
+    4,
+    0.0,
+    True,
+    unfused=1.15,
+    warp_attention=False,
+    tensor_overlap=0.28,
+    ends_host=3.5e-3,
+    step_host=0.011,
+)
+_FSDP = Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.64, unfused=1.95, sums_locally=False)
 software_profiles: dict[str, Software] = {
     profile.name: profile
     for profile in (
-        Software("megatron-2021", 7.3e-4, 6e-5, 3e-4, scattered_sends=True, slowness=1.05),
+        Software("megatron-2021", 7.3e-4, 7e-5, 1e-3, scattered_sends=True, slowness=1.05),
         _MEGATRON,
-        Software("deepspeed", 7.3e-4, 6e-5, 3e-4, scattered_sends=True, slowness=1.05),
-        Software("nanotron", 7.3e-4, 6e-5, 3e-4, 4, unfused=1.5),
+        Software("deepspeed", 7.3e-4, 7e-5, 1e-3, scattered_sends=True, slowness=1.05),
+        Software(
+            "nanotron",
+            1e-3,
+            1.15e-4,
+            3e-4,
+            4,
+            unfused=1.4,
+            tensor_overlap=0.4,
+            messages=6,
+            optimizer_bytes=140,
+            step_host=0.02,
+        ),
         _FSDP,
-        replace(_FSDP, name="torchtitan-eager"),
-        replace(_FSDP, name="torchtitan", unfused=1.0),
+        replace(_FSDP, name="torchtitan-eager", every_second=True),
+        replace(_FSDP, name="torchtitan", unfused=1.0, every_second=True),
     )
 }
 

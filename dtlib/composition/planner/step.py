@@ -23,7 +23,7 @@ from dtlib.composition.planner.layer import (
 from dtlib.composition.planner.machine import machine_of
 from dtlib.composition.planner.software import Software, software_named
 from dtlib.formulas.formula import formula
-from dtlib.formulas.poly import maximum, where
+from dtlib.formulas.poly import ln, maximum, sqrt, where
 from dtlib.formulas.require import require, require_count, require_type
 from dtlib.formulas.sheet import Given, Line, Sheet, line, total
 from dtlib.foundations.roofline.pace import stage_time, streaming_time
@@ -100,6 +100,23 @@ def hiding_time(slowest_stage, m, zero):
     (2.0, 24.0)
     """
     return slowest_stage * where(zero < 3, 2 / 3, m)
+
+
+@formula(
+    r"T_\text{straggle}",
+    "s",
+    "the mean of the largest of P normal numbers, for many ranks",
+    "the pace of each rank is drawn once, with a small spread, and is its pace in every step",
+)
+def straggling_time(slowest_stage, m, spread, P):
+    """The time for which a rank of the mean pace waits in a step for the slowest of all.
+
+    No two GPUs run at the same clock. The slowest of P is about sqrt(2 ln P) spreads behind.
+
+    >>> round(straggling_time(slowest_stage=0.5, m=8, spread=0.01, P=512), 4)
+    0.1413
+    """
+    return m * slowest_stage * spread * sqrt(2 * ln(P))
 
 
 @formula(r"T_\text{opt}", "s", "counting", "bound by memory; what is divided is stepped once")
@@ -207,19 +224,28 @@ def _given(passes: Passes, m: np.ndarray) -> dict[str, Given]:
     """What the lines start from: counts of the layouts, and the seconds of a micro-batch."""
     of, spec, software = passes.layouts, passes.spec, passes.software
     gpu, kernels = passes.machine.gpu, software.kernels
+    again = of.is_selective * software.every_second
     return {
         "layers": Given(spec.layers, "", "layers"),
         "p": Given(of.pp, "", "pipeline stages"),
         "v": Given(of.interleave, "", "parts of a stage"),
         "m": Given(m, "", "micro-batches of one rank"),
+        "P": Given(of.ranks * 1.0, "", "ranks"),
+        "spread": Given(passes.machine.spread, "", "spread of the pace of ranks", "fitted"),
         "zero": Given(of.zero, "", "ZeRO stage"),
         "again": Given(of.is_full * 1.0, "", "forward passes done again"),
         "bandwidth": Given(gpu.hbm_bandwidth, "B/s", "memory bandwidth", gpu.source),
         "bandwidth_fraction": Given(kernels.bandwidth_fraction, "", "share of it", "products"),
         "sharpness": Given(kernels.sharpness, "", "sharpness of a maximum", "fitted"),
         "f_touches": Given(kernels.forward_touches * software.unfused, "", "", "counted"),
-        "b_touches": Given(kernels.backward_touches * software.unfused, "", "", "counted"),
+        "b_touches": Given(
+            (kernels.backward_touches + again * kernels.forward_touches) * software.unfused,
+            "",
+            "",
+            "counted",
+        ),
         "kept_bytes": Given(passes.kept, "B", "what streams in a pass", "counted"),
+        "step_host": Given(software.step_host, "s", "host, once a step", software.name),
         "sums": Given(passes.sums, "s", "adding gradients", "counted"),
         **_pass_seconds(passes),
         **_stage_counts(passes),
@@ -232,9 +258,13 @@ def _pass_seconds(passes: Passes) -> dict[str, Given]:
     of, software = passes.layouts, passes.software
     products, attention, calls = passes.products, passes.attention, passes.calls
     selective = np.where(of.is_selective, attention[0], 0.0)
+    alternate = of.is_selective * software.every_second
+    selective = np.where(alternate, 0.0, selective)
     given = {
         "f_products": Given(products[0], "s", "products, forward", "gemm_time"),
-        "b_products": Given(products[1], "s", "products, backward", "gemm_time"),
+        "b_products": Given(
+            products[1] + alternate * products[0] / 2, "s", "products, backward", "gemm_time"
+        ),
         "f_attention": Given(attention[0], "s", "attention, forward"),
         "b_attention": Given(attention[1] + selective, "s", "attention, backward"),
         "layer_host": Given(software.layer_host, "s", "host, layer forward", software.name),
@@ -290,7 +320,7 @@ def _exchange(passes: Passes, m: np.ndarray) -> dict[str, Given]:
     ends = np.where(alone, table + parts.get("head", 0), spec.vocab * spec.hidden)
     params = layer_params(spec, of) * of.most_layers / spec.layers + ends / of.tp
     ranks, width = of.dp * of.cp, software.gradient_bytes
-    units = np.where(of.zero == 3, of.most_layers, 1)
+    units = np.where(of.zero > 0, software.messages * of.most_layers, 1)
     times = {
         op: units * machine.collective(op, bytes_each * params / units, ranks, of.tp)
         for op, bytes_each in (("all_reduce", width), ("reduce_scatter", width), ("all_gather", 2))
@@ -300,7 +330,7 @@ def _exchange(passes: Passes, m: np.ndarray) -> dict[str, Given]:
     comm = np.select([of.zero == 0, of.zero < 3], [times["all_reduce"], divided], each)
     return {
         "params": Given(params, "", "parameters of the fullest rank", "counted"),
-        "params_bytes": Given(software.kernels.optimizer_bytes, "B", "optimizer's traffic"),
+        "params_bytes": Given(software.optimizer_bytes, "B", "optimizer's traffic"),
         "shards": Given(np.where(of.zero > 0, ranks, 1), "", "ranks that divide its step"),
         "comm": Given(comm, "s", "exchange of the replicas"),
         "overlap_fraction": Given(software.overlap, "", "", software.name),
@@ -339,7 +369,10 @@ def _lines() -> dict[str, Line]:
         "bubble": line(pipeline_wait_time),
         "sends": line(stage_sends_time),
         "hiding": line(hiding_time),
-        "exchange": line(exposed_time),
-        "optimizer": line(optimizer_time, P="shards"),
+        "exposed": line(exposed_time),
+        "straggling": line(straggling_time),
+        "exchange": total("exposed", "straggling"),
+        "stepping": line(optimizer_time, P="shards"),
+        "optimizer": total("stepping", "step_host"),
         "step": total(*CAUSES),
     }
