@@ -1,8 +1,8 @@
 """Pipeline parallelism: schedules as data, and what reads them.
 
 The nouns stand in `schedule`, which prints itself by `grid`; builders in `builders`, `v_shaped` and
-`automatic`; `play` works through the rows for `check` and `simulation`; then `drawing`; the
-equations in `cost`; `execute` runs a schedule on real ranks.
+`automatic`; `play` works through the rows, by the numbers of `results`, for `check` and
+`simulation`; then `drawing`; the equations in `cost`; `execute` runs a schedule on real ranks.
 """
 
 from typing import TYPE_CHECKING
