@@ -141,8 +141,11 @@ class Passes:
         apart = of.sequence_parallel
         forward = np.where(apart, gather + scatter, whole)
         backward = np.where(apart, 2 * gather + scatter, whole)
-        shown = self.machine.skew * (1 - self.software.tensor_overlap)
-        return shown * count * np.stack([forward, backward])
+        apart = self.software.arrival * np.sqrt(2 * np.log(of.tp))
+        shown = 1 - self.software.tensor_overlap
+        return shown * (
+            count * np.stack([forward, backward]) + self.spec.layers * self.calls * apart
+        )
 
     @property
     def calls(self) -> np.ndarray:

@@ -15,7 +15,7 @@ from dtlib.machines.machine import GPU, Cluster
 # Shares of the speed of single products that are kept in training.
 SUSTAINED = {"a100-sxm": 1.0, "h100-sxm": 0.85, "h200-sxm": 0.85, "b200-sxm": 0.615}
 
-SPREAD, SKEW = 0.006, 1.3
+SPREAD = 0.0116
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class Machine:
 
     cluster: Cluster
     sustained: float
-    skew: float = SKEW
     spread: float = SPREAD
 
     def __post_init__(self):
@@ -64,4 +63,4 @@ def machine_of(cluster: Cluster) -> Machine:
     0.88
     """
     share = SUSTAINED.get(cluster.node.gpu.name, min(SUSTAINED.values()))
-    return Machine(cluster, share, SKEW, SPREAD)
+    return Machine(cluster, share, SPREAD)

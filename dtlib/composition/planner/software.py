@@ -27,9 +27,9 @@ class Kernels:
     attention_fraction: float = 0.4
     attention_start: float = 22
     forward_touches: float = 2.5
-    backward_touches: float = 3.3
+    backward_touches: float = 2.9
     bandwidth_fraction: float = 0.86
-    sharpness: float = 3.0
+    sharpness: float = 3.4
     grouped_share: float = 0.6
 
 
@@ -68,6 +68,7 @@ class Software:
     messages: int = 1
     optimizer_bytes: float = 30
     step_host: float = 0.0
+    arrival: float = 4.5e-5
     kernels: Kernels = field(default_factory=Kernels)
     source: str = "fitted"
 
@@ -98,13 +99,29 @@ _MEGATRON = Software(
     ends_host=3.5e-3,
     step_host=0.011,
 )
-_FSDP = Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.64, unfused=1.95, sums_locally=False)
+_FSDP = Software("fsdp", 7.3e-4, 6e-5, 3e-4, 4, 0.64, unfused=1.88, sums_locally=False)
 software_profiles: dict[str, Software] = {
     profile.name: profile
     for profile in (
-        Software("megatron-2021", 7.3e-4, 7e-5, 1e-3, scattered_sends=True, slowness=1.05),
+        Software(
+            "megatron-2021",
+            7.6e-4,
+            3.6e-5,
+            1.15e-3,
+            scattered_sends=True,
+            slowness=1.05,
+            ends_host=2e-4,
+        ),
         _MEGATRON,
-        Software("deepspeed", 7.3e-4, 7e-5, 1e-3, scattered_sends=True, slowness=1.05),
+        Software(
+            "deepspeed",
+            7.6e-4,
+            3.6e-5,
+            1.15e-3,
+            scattered_sends=True,
+            slowness=1.05,
+            ends_host=2e-4,
+        ),
         Software(
             "nanotron",
             1e-3,
