@@ -19,6 +19,7 @@ from dtlib.layouts import Layouts
 
 LLAMA, NODES = published_models["llama-3.1-8b"], Cluster(catalog["dgx-h100"], 4)
 OF = {"batch": 128, "seq": 8192}
+FIELDS = (*CHOICES, "dp")
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,10 @@ def test_rivals_are_the_best_with_another_value(plans):
     here = plans[0].layout
     for name in named:
         rival = next(p.layout for p in plans if getattr(p.layout, name) != getattr(here, name))
-        assert any(f": {rival} is " in line and name in line.split(":")[0] for line in said)
+        line = next(line for line in said if name in line.split(":")[0])
+        told = dict(re.findall(r"(\w+) (\w+)(?:,| is)", line.split(": ", 1)[1].split(" (")[0]))
+        told = {name: int(x) if x.isdigit() else x for name, x in told.items() if name in FIELDS}
+        assert here | told | {"sequence_parallel": (here | told).tp > 1} == rival
     assert {"tp", "zero", "micro_batch"} <= named
 
 
@@ -84,14 +88,20 @@ def scaled(plans: Plans, cause: str, factor: float) -> np.ndarray:
     return plans.question.score(Costs(plans.costs.layouts, parts, plans.costs.bytes))
 
 
+def place_of(plans: Plans, layout: Layout) -> int:
+    layout |= {"sequence_parallel": layout.tp > 1}
+    return next(one.place for one in plans if one.layout == layout)
+
+
 def test_the_factor_of_a_risk_is_where_two_change_places(plans):
     """Just below it the plan is before the other, just above it behind."""
     text = plans[0].explain()
     risks = re.findall(r"Were (\w+) ([\d.]+) times as long, (.+) would be before it", text)
     assert risks
-    layouts = [str(plans.costs.layouts[i]) for i in range(200)]
     for cause, factor, other in risks:
-        place, factor = layouts.index(other), float(factor)
+        told = [pair.split() for pair in other.split(", ")]
+        changes = {name: int(x) if x.isdigit() else x for name, x in told}
+        place, factor = place_of(plans, plans[0].layout | changes), float(factor)
         nearer, beyond = ((1 + sign * (factor - 1)) for sign in (0.9, 1.1))
         first, second = (scaled(plans, cause, k) for k in (nearer, beyond))
         assert first[0] <= first[place] and second[place] < second[0]

@@ -61,10 +61,20 @@ def _rivals(plan: Plan) -> list[str]:
             found.setdefault(int(others[0]), []).append(field)
     own = costs[[plan.place]]
     return [
-        f"Another {' or '.join(fields)}: {costs.layouts[place]} "
+        f"Another {' or '.join(fields)}: {_other(costs.layouts[place], here)} "
         f"{_compared(plan.plans, costs[[place]], own)}."
         for place, fields in sorted(found.items())
     ]
+
+
+def _other(layout: Layout, here: Layout) -> str:
+    """What a layout has else than another one: fields and values."""
+    fields = (*CHOICES, "dp")
+    return ", ".join(
+        f"{name} {getattr(layout, name)}"
+        for name in fields
+        if getattr(layout, name) != getattr(here, name)
+    )
 
 
 def _compared(plans: Plans, cost: Costs, own: Costs) -> str:
@@ -95,12 +105,13 @@ def _beyond(plan: Plan) -> list[str]:
     plans, question = plan.plans, plan.plans.question
     near = plans.too_large[plans.too_large.bytes <= 1.5 * question.limit]
     own = question.score(plans.costs[[plan.place]])[0]
-    if not len(near.layouts) or question.score(near)[0] >= own:
+    if not len(near.layouts) or question.score(near)[0] > 0.999 * own:
         return ["Nothing that needs up to half as much memory again is faster."]
     first = near[:1]
     gain = 1 - question.score(first)[0] / own
     lacks = _lacks(first, question.limit)
-    return [f"With more memory {first.layouts[0]} would take {gain:.1%} less: {lacks}."]
+    other = _other(first.layouts[0], plan.layout)
+    return [f"With more memory {other} would take {gain:.1%} less: {lacks}."]
 
 
 def _risk(plan: Plan, among: int = 200) -> list[str]:
@@ -127,6 +138,6 @@ def _risk(plan: Plan, among: int = 200) -> list[str]:
             f"No single cause, were it {REACH:g} times as long or short, would change the order."
         ]
     return [
-        f"Were {cause} {factor:.2f} times as long, {other} would be before it."
+        f"Were {cause} {factor:.2f} times as long, {_other(other, plan.layout)} would be before it."
         for cause, (_, factor, other) in sorted(flips.items(), key=lambda item: item[1][0])[:3]
     ]
