@@ -15,7 +15,7 @@ from dtlib.machines.machine import GPU, Cluster
 # Shares of the speed of single products that are kept in training.
 SUSTAINED = {"a100-sxm": 1.0, "h100-sxm": 0.85, "h200-sxm": 0.85, "b200-sxm": 0.615}
 
-SPREAD = 0.0116
+SPREAD = 0.012
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Kernels:
     forward_touches: float = 2.5
     backward_touches: float = 2.9
     bandwidth_fraction: float = 0.86
-    sharpness: float = 3.4
+    sharpness: float = 3.5
     grouped_share: float = 0.6
 
 
@@ -68,7 +68,7 @@ class Software:
     messages: int = 1
     optimizer_bytes: float = 30
     step_host: float = 0.0
-    arrival: float = 4.5e-5
+    arrival: float = 3.5e-5
     kernels: Kernels = field(default_factory=Kernels)
     source: str = "fitted"
 
