@@ -250,12 +250,12 @@ _SWITCHES_THAT_ADD = ("nvlink4", "nvlink5", "nvlink-h800")
 def collective_model(gpu: GPU) -> CollectiveModel:
     """The model of the collectives inside a node of such GPUs, also where none was measured.
 
-    Equation: bandwidths are those of the data sheet times the share of them that a measured GPU
-    reaches; latencies do not shrink from one generation to the next, so they are the longest known.
-    Argument: `gpu`; one of `nccl_models` has its own, one that differs from it in link or memory
-    only (H200) starts as it does, any other takes the shares of the H100.
-    Returns a `CollectiveModel` under the GPU's name. What the data sheet of a GPU changes (a memory
-    of 96 GB, say) counts, unless it keeps the name of a measured one.
+    Equation: a link reaches the share of its data sheet that a measured one does. Latencies do not
+    shrink from one generation to the next, so they are the longest known; nor does a rank's own
+    share move faster in a faster memory (an H200's 8 ranks move it as an H100's do).
+    Argument: `gpu`. One of `nccl_models` has its own model; one that differs from it in link or
+    memory only (H200) starts as that does; any other has the shares of the H100.
+    Returns a `CollectiveModel` under the GPU's name.
 
     >>> b200 = collective_model(catalog["b200-sxm"])
     >>> f"{b200.launch * 1e6:.2f} us, {b200.beta / 1e9:.0f} GB/s"
@@ -264,8 +264,7 @@ def collective_model(gpu: GPU) -> CollectiveModel:
     if gpu.name in nccl_models:
         return nccl_models[gpu.name]
     known = nccl_models[_SISTERS.get(gpu.name, "h100-sxm")]
-    sheet = catalog[known.name]
-    faster = gpu.link.beta / sheet.link.beta
+    faster = gpu.link.beta / catalog[known.name].link.beta
     adds = known.adds_in_switch and gpu.link.name in _SWITCHES_THAT_ADD
     longest = known if gpu.name in _SISTERS else _longest(_A100, _H100)
     return replace(
@@ -275,7 +274,6 @@ def collective_model(gpu: GPU) -> CollectiveModel:
         alpha=longest.alpha,
         exchange=longest.exchange,
         beta=known.beta * faster,
-        own_beta=known.own_beta * gpu.hbm_bandwidth / sheet.hbm_bandwidth,
         switch_setup=known.switch_setup if adds else None,
         switch_beta=known.switch_beta * faster if adds else None,
     )

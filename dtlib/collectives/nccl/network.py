@@ -195,23 +195,28 @@ class NetworkModel:
         return minimum(2 * gathered - inside.launch, trees)
 
 
-_TWO_CLUSTERS = "NVIDIA/nccl-tests issue 309 (2025): all-reduces of 2, 4 and 8 nodes of 8 H100"
-_INFINIBAND = NetworkModel("ib-ndr400", 5.5e-6, 35e-6, 0.81, source=_TWO_CLUSTERS)
+_INFINIBAND = NetworkModel(
+    "ib-ndr400",
+    alpha=5e-6,
+    handover=35e-6,
+    share=0.81,
+    source="fitted to all-reduces of 2, 4 and 8 nodes in two clusters: `NDR_SOURCE`",
+)
 _ROCE = replace(
     _INFINIBAND,
     name="roce-400",
-    alpha=10e-6,
-    source="as InfiniBand, but alpha: between what an all-reduce of 8 B tells of two nodes of A100 "
-    "(oracle-quickstart/oci-hpc-oke, README) and of H200 (schmaustech, a RoCE guide)",
+    alpha=7e-6,
+    source="alpha: 8 B over two nodes of A100, oracle-quickstart/oci-hpc-oke, commit 001cbb9, "
+    "README; the rest as InfiniBand",
 )
 _EFA = replace(
     _INFINIBAND,
     name="efa-400",
     alpha=15e-6,
-    ring_crowding=0.22,
+    ring_crowding=0.23,
     crowding=0.5,
-    source="as InfiniBand, but alpha: dstackai/dstack pull request 3961, an all-reduce of 8 B on "
-    "two nodes of p6; crowding: the collectives of 2, 8 and 64 nodes in the Ultra-Scale Playbook",
+    source="crowding fitted to 2, 8 and 64 nodes: `EFA_SOURCE`; alpha: 8 B over two nodes of B200, "
+    "dstackai/dstack pull request 3961; the rest as InfiniBand",
 )
 
 network_models: dict[str, NetworkModel] = {
