@@ -38,7 +38,9 @@ class Block(nn.Module):
 
 
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]) // tp, tp), mesh_dim_names=("dp", "tp"))
+mesh = init_device_mesh(
+    "cuda", (int(os.environ["WORLD_SIZE"]) // tp, tp), mesh_dim_names=("dp", "tp")
+)
 blocks = [Block().cuda() for _ in range(LAYERS)]
 model = nn.Sequential(nn.Embedding(VOCAB, WIDTH), *blocks, nn.Linear(WIDTH, VOCAB)).cuda()
 column, row = ColwiseParallel, RowwiseParallel

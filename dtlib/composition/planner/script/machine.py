@@ -20,7 +20,6 @@ aten = torch.ops.aten
 _COUNTING = {"arange", "linspace", "logspace", "full", "scalar_tensor", "eye", "lift_fresh"}
 _MOST_COUNTED = 2**22
 _PLAIN = {torch.Tensor, nn.Parameter, FakeTensor}
-_ANSWERS = {torch.bool: False}
 _CUDA = re.compile(r"cuda(:\d+)?")
 
 
@@ -62,8 +61,8 @@ class FakeMachine(TorchDispatchMode):
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
             return self._made_of_values(func, args, kwargs, tensors)
-        if func is aten._local_scalar_dense.default:
-            return _ANSWERS.get(args[0].dtype, torch.ones((), dtype=args[0].dtype).tolist())
+        if func in (aten._local_scalar_dense.default, aten.item.default):
+            return _some_value(args[0].dtype)
         result = func(*args, **kwargs)
         written = kwargs.get("out", args[0] if args and _is_in_place(func) else None)
         real = isinstance(written, torch.Tensor) and not isinstance(written, FakeTensor)
@@ -98,6 +97,12 @@ def _has_values(func, made: torch.Tensor) -> bool:
         return True  # as torch has it: a shape that says so
     counts = func.overloadpacket.__name__ in _COUNTING and made.numel() <= _MOST_COUNTED
     return counts or made.ndim == 0 or not made.is_floating_point()
+
+
+def _some_value(dtype: torch.dtype):
+    if dtype == torch.bool:
+        return False
+    return 1.0 if dtype.is_floating_point else 1
 
 
 def _is_in_place(func) -> bool:

@@ -51,7 +51,7 @@ def pretend(ranks: int, watch: Watch):
         "TORCHELASTIC_RUN_ID": "none", "WANDB_MODE": "disabled",
     }  # fmt: skip
     machine = FakeMachine(watch)
-    _groups(ranks)
+    _groups(ranks, watch)
     _gpu(local)
     _modules(machine, watch)
     _left_out()
@@ -84,7 +84,7 @@ class Idle:
         return 1.0
 
 
-def _groups(ranks: int) -> None:
+def _groups(ranks: int, watch: Watch) -> None:
     """Every process group is torch's fake one, of the size that was asked for."""
     helper = c10d._new_process_group_helper
 
@@ -99,7 +99,15 @@ def _groups(ranks: int) -> None:
     c10d.rendezvous = rendezvous
     c10d.is_nccl_available = dist.is_nccl_available = lambda: True
     torch.multiprocessing.spawn = lambda fn, args=(), nprocs=1, **options: fn(0, *args)
-    _with_changed(DeviceMesh, "__init__", on_this_machine)
+    make = DeviceMesh.__init__
+
+    @wraps(make)
+    def make_mesh(self, *args, **kwargs):
+        named = {name: on_this_machine(value) for name, value in kwargs.items()}
+        make(self, *map(on_this_machine, args), **named)
+        watch.meshes.append(self)
+
+    DeviceMesh.__init__ = make_mesh
 
 
 def _gpu(local: int) -> None:
@@ -216,14 +224,3 @@ def _because(watch: Watch, cause: str):
 
 def _always(value):
     return lambda *args, **kwargs: value
-
-
-def _with_changed(owner, name: str, change) -> None:
-    """The method `name` of `owner` gets its arguments as `change` makes them."""
-    method = getattr(owner, name)
-
-    @wraps(method)
-    def changed(self, *args, **kwargs):
-        return method(self, *map(change, args), **{k: change(v) for k, v in kwargs.items()})
-
-    setattr(owner, name, changed)

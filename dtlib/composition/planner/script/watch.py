@@ -13,7 +13,10 @@ import torch.distributed as dist
 from torch import nn
 from torch._C._distributed_c10d import _create_work_from_future, _resolve_process_group
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
@@ -40,7 +43,7 @@ class Watch:
 
     def __init__(self, finish: Callable[["Watch"], None], reached: Callable[[str], None]):
         self.finish, self.reached = finish, reached
-        self.held, self.modules, self.batch = Held(), [], ()
+        self.held, self.modules, self.meshes, self.batch = Held(), [], [], ()
         self.start: list[ScriptCollective] = []
         self.steps, self.optimizer, self.cause = 0, None, ""
         self._known, self._reached = set(), ""
@@ -101,6 +104,7 @@ class Watch:
 
     def _before_module(self, module: nn.Module, inputs) -> None:
         if torch._C._current_graph_task_id() != -1:
+            self.again += 1
             return
         self._before = self._after = False
         self._say("forward")
@@ -140,7 +144,7 @@ class Watch:
 
     def _restart(self) -> None:
         self.collectives: list[ScriptCollective] = []
-        self.flops, self.forwards = dict.fromkeys(PHASES, 0), 0
+        self.flops, self.forwards, self.again = dict.fromkeys(PHASES, 0), 0, 0
         self._after = False
         self.held.restart()
 
@@ -191,4 +195,6 @@ def _group(args, kwargs) -> dist.ProcessGroup:
     for each in [*args, *kwargs.values()]:
         if isinstance(each, torch.ScriptObject) and "ProcessGroup" in str(each._type()):
             return dist.ProcessGroup.unbox(each)
-    return _resolve_process_group([each for each in [*args, *kwargs.values()] if isinstance(each, str)][-1])
+    return _resolve_process_group(
+        [each for each in [*args, *kwargs.values()] if isinstance(each, str)][-1]
+    )
