@@ -1,8 +1,8 @@
 """The bytes that fake tensors hold at each moment, and why: the causes are told later.
 
 A storage counts from the first tensor that an operation returns on it to its end, or to where it
-is resized to nothing, as FSDP does with gathered weights. At the largest sum the list of storages is
-kept; what each of them was for (a gradient, an optimizer's moment) may be known only afterwards.
+is resized to nothing, as FSDP does with gathered weights. At the largest sum the list of storages
+is kept; what each of them was for (a gradient, an optimizer's moment) may be known only later.
 """
 
 import weakref

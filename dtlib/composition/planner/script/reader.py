@@ -1,5 +1,6 @@
 """What an unmodified training script computes, sends and holds, without a GPU or another rank."""
 
+import contextlib
 import json
 import os
 import re
@@ -66,9 +67,8 @@ def _run(folder: Path, script: Path, ranks: int, argv: list[str], timeout: float
             start_new_session=True,
         )  # fmt: skip
         try:
-            child.wait(timeout + 10)  # it ends by itself; a stopped process does not
-        except subprocess.TimeoutExpired:
-            pass
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout + 10)  # it ends by itself, unless it was stopped
         finally:
             _end_session(child)
     lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
@@ -79,10 +79,8 @@ def _run(folder: Path, script: Path, ranks: int, argv: list[str], timeout: float
 
 def _end_session(child: subprocess.Popen) -> None:
     """End the child and whatever the script has started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     child.wait()
 
 

@@ -13,11 +13,11 @@ import torch.distributed as dist
 from torch import nn
 from torch._C._distributed_c10d import _create_work_from_future, _resolve_process_group
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
@@ -192,9 +192,9 @@ def _dtype(tensors: list[torch.Tensor]) -> str:
 
 
 def _group(args, kwargs) -> dist.ProcessGroup:
-    for each in [*args, *kwargs.values()]:
+    named = ""
+    for each in (*args, *kwargs.values()):
         if isinstance(each, torch.ScriptObject) and "ProcessGroup" in str(each._type()):
             return dist.ProcessGroup.unbox(each)
-    return _resolve_process_group(
-        [each for each in [*args, *kwargs.values()] if isinstance(each, str)][-1]
-    )
+        named = each if isinstance(each, str) else named
+    return _resolve_process_group(named)
