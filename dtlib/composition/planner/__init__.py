@@ -3,5 +3,5 @@
 `software`, what a training library costs and does; `machine`, what a cluster gives to a step;
 `layer`, the passes of one micro-batch through the layers; `step`, the sheet of a whole step;
 `legal`, which layouts there are; `plans`, all of them in order; `reasons`, why the others lost;
-`command`, a plan from a terminal.
+`script`, what an unmodified script sends and holds; `command`, a plan from a terminal.
 """
