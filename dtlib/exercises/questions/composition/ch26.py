@@ -71,8 +71,8 @@ several_writes_at_once = question(
 
 four_copies = question(
     "pause-four-copies",
-    "A rank's state has n bytes. How many n of copies lie in a node's memory at most, with one "
-    "rank to a node, while the states of a new step arrive?",
+    "A rank's state has n bytes, and each node has one rank. Not counting the state that it trains "
+    "on, how many times n bytes does a node keep at most while the states of a new step arrive?",
     Asked("n", 4, slips={
           2: "its own and another's, of one step; and the old ones?",
           1: "it keeps its own as well: the step at which all meet",
@@ -83,7 +83,7 @@ four_copies = question(
 lost_with_its_buddy = question(
     "pause-lost-with-its-buddy",
     "Eight nodes stand in a ring, and each keeps its state at the next. Two of them are lost at "
-    "once, any two as likely as any other. With which probability is a state lost for good?",
+    "once, any two as likely as any other. With which probability must the disk help?",
     Asked("probability", 8 / math.comb(8, 2), slips={
           1 / 7: "given one of the two, which nodes must the other not be?",
           1 / 4: "any two of eight: how many pairs are there?",
@@ -101,15 +101,6 @@ how_many_spares = question(
     "what comes in a day, times how many days it stays",
 )
 
-slower_repair = question(
-    "pause-slower-repair",
-    "Repair becomes twice as slow. How many nodes are away at a time now, on average?",
-    Asked("nodes", 48 * 4, slips={
-          96: "that is with two days of repair",
-          48: "as many come in a day as before, and each stays longer"}),
-    "the same rate, twice as long: 128 spares would be a cliff now",
-)
-
 ten_and_ten = question(
     "pause-ten-and-ten",
     "A run of 20 steps is resumed after 10, without the cursor of its data. Of its 20 batches, how "
@@ -122,8 +113,8 @@ ten_and_ten = question(
 
 boxes_of_a_line = question(
     "pause-boxes-of-a-run",
-    "A matrix has 100 rows of 10 numbers, flattened row by row. How many boxes are the numbers 37 "
-    "to 999?",
+    "A matrix has 100 rows of 10 numbers, flattened row by row. How many boxes are the numbers "
+    "from 37 to the last?",
     Asked("boxes", len(list(boxes_of_run((100, 10), 37, 1000))), slips={
           3: "does the run end within a row?",
           1: "it begins within a row", 97: "whole rows are one box"}),
@@ -161,18 +152,6 @@ overwritten_in_place = question(
     "one round in eleven is the write: and then all work since the start is lost",
 )
 
-which_byte = question(
-    "pause-which-byte",
-    "A weight lies in float32. Each of its 32 bits is as likely to flip as any other. With which "
-    "probability would a check for infinite or undefined numbers notice nothing of it, if the "
-    "weight is 1.0?",
-    Asked("probability", 31 / 32, slips={
-          1 / 32: "that is with which probability it would notice",
-          24 / 32: "one flipped bit of the exponent of 1.0 seldom makes it all ones",
-          0: "only one of 32 bits makes 1.0 infinite"}),
-    "only the highest bit of the exponent makes 1.0 infinite; a checksum sees all 32",
-)
-
 mean_of_three_rows = question(
     "pause-mean-of-three-rows",
     "The twelve sequences go on five ranks: three, three, two, two and two. By which weight must "
@@ -194,17 +173,6 @@ all_or_none = question(
           4: "one of them is dead",
           2: "a step counts for all of them or for none"}),
     "for none: a vote is missing, so the three do the step again",
-)
-
-one_of_64_away = question(
-    "pause-one-of-64-away",
-    "Of 64 replicas one is away for ten minutes after each failure, and failures come every 3.09 "
-    "hours. Which share of the job's work is not done because of that?",
-    Asked("share", 600 / (3.09 * 3600) / 64, slips={
-          600 / (3.09 * 3600): "one of 64 is away, and the others work",
-          1 / 64: "it is away for ten minutes of every three hours",
-          1 - 600 / (3.09 * 3600) / 64: "that is what is done"}),
-    "a 64th of ten minutes in three hours: less than a thousandth",
 )
 
 bugs_and_buddies = question(
