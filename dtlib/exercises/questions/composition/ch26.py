@@ -152,6 +152,18 @@ overwritten_in_place = question(
     "one round in eleven is the write: and then all work since the start is lost",
 )
 
+which_byte = question(
+    "pause-which-byte",
+    "A weight lies in float32. Each of its 32 bits is as likely to flip as any other. With which "
+    "probability would a check for infinite or undefined numbers notice nothing of it, if the "
+    "weight is 1.0?",
+    Asked("probability", 31 / 32, slips={
+          1 / 32: "that is with which probability it would notice",
+          24 / 32: "one flipped bit of the exponent of 1.0 seldom makes it all ones",
+          0: "only one of 32 bits makes 1.0 infinite"}),
+    "only the highest bit of the exponent makes 1.0 infinite; a checksum sees all 32",
+)
+
 mean_of_three_rows = question(
     "pause-mean-of-three-rows",
     "The twelve sequences go on five ranks: three, three, two, two and two. By which weight must "
