@@ -187,6 +187,17 @@ all_or_none = question(
     "for none: a vote is missing, so the three do the step again",
 )
 
+steps_in_vain = question(
+    "pause-steps-in-vain",
+    "A job saves after every fifth step, and a failure cuts its ninth step short. How many of the "
+    "steps that it has tried does it do again?",
+    Asked("steps", 9 - 5, slips={
+          3: "and the one that was cut short?",
+          9: "it does not begin at the beginning",
+          1: "so it would be if all others kept their state"}),
+    "the sixth to the ninth: a quorum would do one of them again",
+)
+
 bugs_and_buddies = question(
     "pause-bugs-and-buddies",
     "A bug stops all nodes at once, and then no copy in memory is left. If all other interruptions "
