@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from dtlib.composition.quorum.small import small_task
     from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
     from dtlib.composition.quorum.lighthouse import Attempt, QuorumRun, train_with_quorum
+    from dtlib.composition.quorum.restarting import Life, RestartsRun, train_with_restarts
     from dtlib.composition.planner.software import Software, software_profiles
     from dtlib.composition.planner.machine import Machine, machine_of
     from dtlib.composition.planner.step import step_parts, step_sheet, step_times
