@@ -27,8 +27,9 @@ SEEN = """(sentence) => {
   const text = document.createRange();
   text.selectNodeContents(sentence);
   const lines = [...text.getClientRects()];
-  const shown = ({ x, y, width, height }) =>
-    [x + 1, x + width - 1].every((at) => document.elementFromPoint(at, y + height / 2) === sentence);
+  const at = (x, y) => document.elementFromPoint(x, y);
+  const shown = ({ left, right, y, height }) =>
+    [left + 1, right - 1].every((x) => at(x, y + height / 2) === sentence);
   return [lines.length, lines.filter(shown).length];
 }"""
 
