@@ -113,10 +113,10 @@ class Passes:
 
     @cached_property
     def kept(self) -> np.ndarray:
-        """Bytes that the forward pass writes and the backward pass reads, in all layers."""
+        """Rows all, core of attention: bytes that the forward pass of all layers writes."""
         of = self.layouts
         columns = (of.tp, of.cp, of.sequence_parallel, of.flash)
-        return self._unique(_kept_bytes, columns)[0] * of.micro_batch
+        return self._unique(_kept_bytes, columns) * of.micro_batch
 
     @cached_property
     def sums(self) -> np.ndarray:
@@ -268,26 +268,22 @@ def _attention_times(spec, gpu, seq, dtype, keys) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _kept_bytes(spec, gpu, seq, dtype, keys) -> np.ndarray:
-    """Bytes that all layers keep of one sequence, for each (tp, cp, sequence parallel, flash)."""
+    """Bytes that all layers keep of one sequence, for each (tp, cp, sequence parallel, flash).
+
+    Two rows: all, and the core of attention.
+    """
     counts = {False: spec.layers - spec.expert_layers, True: spec.expert_layers}
-    found = []
-    for tp, cp, apart, flash in keys:
-        found.append(
-            sum(
-                count
-                * layer_bytes(
-                    spec,
-                    kept_tensors(spec, seq, experts=experts, flash=bool(flash)),
-                    tokens=seq // cp,
-                    tp=tp,
-                    sequence_parallel=bool(apart),
-                    recompute="none",
-                )
-                for experts, count in counts.items()
-                if count
-            )
-        )
-    return np.array([found], float)
+    found = np.zeros((2, len(keys)))
+    for place, (tp, cp, apart, flash) in enumerate(keys):
+        divided = {"tokens": seq // cp, "tp": tp, "sequence_parallel": bool(apart)}
+        for experts, count in counts.items():
+            rows = kept_tensors(spec, seq, experts=experts, flash=bool(flash)) if count else ()
+            core = [row for row in rows if row.core]
+            found[:, place] += [
+                count * layer_bytes(spec, some, **divided, recompute="none")
+                for some in (rows, core)
+            ]
+    return found
 
 
 def check_shapes(spec: TransformerSpec, layouts: Layouts, seq: int) -> None:

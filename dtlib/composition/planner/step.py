@@ -244,7 +244,10 @@ def _given(passes: Passes, m: np.ndarray) -> dict[str, Given]:
             "",
             "counted",
         ),
-        "kept_bytes": Given(passes.kept, "B", "what streams in a pass", "counted"),
+        "kept_bytes": Given(passes.kept[0], "B", "what streams in a pass", "counted"),
+        "core_bytes": Given(
+            passes.kept[1] * of.is_selective, "B", "what streams once more", "counted"
+        ),
         "step_host": Given(software.step_host, "s", "host, once a step", software.name),
         "sums": Given(passes.sums, "s", "adding gradients", "counted"),
         **_pass_seconds(passes),
@@ -342,7 +345,11 @@ def _lines() -> dict[str, Line]:
     lines = {
         "f_streams": line(streaming_time, touches="f_touches", m=1, p=1, label="streams, forward"),
         "b_kept": line(streaming_time, touches="b_touches", m=1, p=1, label="streams, backward"),
-        "b_streams": total("b_kept", "sums"),
+        "b_again": line(
+            streaming_time, touches="f_touches", kept_bytes="core_bytes", m=1, p=1,
+            label="streams that are done again",
+        ),
+        "b_streams": total("b_kept", "b_again", "sums"),
     }
     kinds = ("products", "attention", "streams", "tensor", "context", "experts")
     for direction, host in (("f", "layer_host"), ("b", "layer_host_back")):
