@@ -61,8 +61,19 @@ if TYPE_CHECKING:
     from dtlib.composition.quorum.small import small_task
     from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
     from dtlib.composition.quorum.lighthouse import Attempt, QuorumRun, train_with_quorum
+    from dtlib.composition.quorum.restarting import Life, RestartsRun, train_with_restarts
     from dtlib.composition.planner.software import Software, software_profiles
     from dtlib.composition.planner.machine import Machine, machine_of
     from dtlib.composition.planner.step import step_parts, step_sheet, step_times
+    from dtlib.memory.account.many import rank_memories
+    from dtlib.composition.planner.legal import (
+        Task,
+        broken_rules,
+        candidate_layouts,
+        factorisations,
+        funnel,
+        legal_layouts,
+    )
+    from dtlib.composition.planner.plans import Plan, Plans, plan
 
 __getattr__, __dir__, __all__ = face(__name__)
