@@ -1,7 +1,7 @@
 """How good are estimates? Against published step times, beside a baseline of one parameter.
 
-    python -m benchmarks.foundations.estimate_against_published                what the project holds
-    python -m benchmarks.foundations.estimate_against_published --data DIR     a folder's tables too
+    python -m benchmarks.foundations.estimate_against_published               what the project holds
+    python -m benchmarks.foundations.estimate_against_published --data DIR    a folder's tables too
 
 It prints the runs of Narayanan et al. one by one, then one line for each set of runs, then whole
 runs (`training_runs.csv`), of which mostly no more is known than parameters, tokens and a bill.
@@ -11,7 +11,8 @@ hard to beat on large, well-tuned runs, so it stands beside every result. The er
 is the mean of |predicted / measured - 1|; beside it stands the median of predicted / measured,
 which says on which side the errors are. One set of constants serves all files: `PaceModel()`.
 
-The folder holds CSV files; those it lacks are passed over. `benchmarks/published_times.py` reads them.
+The folder holds CSV files, as `benchmarks/published_times.py` reads them; those it lacks are passed
+over.
 """
 
 import argparse
