@@ -4,7 +4,7 @@ A `Machine` is a cluster with what its data sheet does not say: the share of the
 products that a step of thousands of them keeps, since their power lowers the clock.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,9 +37,13 @@ class Machine:
     def gpu(self) -> GPU:
         return self.cluster.node.gpu
 
-    def collective(self, operation: str, n, P, stride):
-        """Seconds of a collective of P ranks that are `stride` ranks apart."""
-        return collective_time(self.cluster, operation, n, P, stride)
+    def collective(self, operation: str, n, P, stride, ports: int | None = None):
+        """Seconds of a collective of P ranks that are `stride` apart, through some ports or all."""
+        cluster = self.cluster
+        if ports is not None:
+            node = replace(cluster.node, nics=min(ports, cluster.node.nics))
+            cluster = replace(cluster, node=node)
+        return collective_time(cluster, operation, n, P, stride)
 
     def message(self, n, stride, ranks):
         """Seconds of a message of n bytes to the rank `stride` further, in a chain of `ranks`.
