@@ -1,0 +1,1 @@
+"""Configurations searched (the lead writes this face)."""
