@@ -9,6 +9,7 @@ module_inject/auto_ep_folding.py, runtime/pipe/engine.py and __init__.py.
 import json
 from collections.abc import Mapping
 
+from dtlib.composition.planner.configurations.others import FORMER, PASSED_OVER
 from dtlib.composition.planner.configurations.python_text import flat
 from dtlib.composition.planner.configurations.runs import (
     WHOLE_EXPERTS,
@@ -16,10 +17,10 @@ from dtlib.composition.planner.configurations.runs import (
     PlannedRun,
     Program,
     Row,
-    lost_sequence,
     unsaid,
 )
 
+NAME = "deepspeed"
 VERSION = "DeepSpeed 0.19.6"
 SOURCE = "https://github.com/deepspeedai/DeepSpeed/tree/edaa7221267243c7be7fb49c5d5f5c4fb97b4641"
 
@@ -134,7 +135,7 @@ def _noted_offload(run: PlannedRun) -> dict:
 
 def _expert_degree(run: PlannedRun) -> int:
     layout = run.layout
-    refused = layout.tp > 1 and layout.zero == 3 or _cp(run) > 1 and layout.zero == 3
+    refused = layout.zero == 3 and max(layout.tp, _cp(run)) > 1
     inside = (layout.dp * _cp(run)) % layout.ep == 0
     return layout.ep * layout.tp if layout.ep > 1 and inside and not refused else 1
 
@@ -176,7 +177,7 @@ def _read_recompute(options: Options) -> dict:
 
 def _lost_recompute(run: PlannedRun) -> dict:
     policy = run.layout.recompute
-    if policy == "none" or policy == "full" and run.layout.pp > 1:
+    if policy == "none" or (policy == "full" and run.layout.pp > 1):
         return {}
     why = "without a pipeline, and layer by layer, the program switches it on"
     segment = {"segment": "it goes with recompute"} if run.layout.segment > 1 else {}
@@ -232,14 +233,14 @@ def _render(run: PlannedRun, options: Mapping) -> str:
     return json.dumps(sections, indent=2) + "\n"
 
 
-def _parse(text: str) -> tuple[dict, None]:
+def _parse(text: str) -> tuple[dict, dict]:
     try:
         found = json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise ValueError(f"{VERSION}: line {error.lineno} is no JSON: {error.msg}") from None
     if not isinstance(found, dict):
         raise ValueError(f"{VERSION}: the file is {found!r}, but must be an object")
-    return dict(flat(found)), None
+    return dict(flat(found)), {}
 
 
 def _once(pairs: list) -> dict:
@@ -251,34 +252,12 @@ def _once(pairs: list) -> dict:
 
 
 DEEPSPEED = Program(
-    "deepspeed",
+    NAME,
     VERSION,
     SOURCE,
     ROWS,
     _render,
     _parse,
-    passed_over=(
-        "activation_checkpointing.*", "aio*", "amp*", "autotuning*", "bf16*", "checkpoint*",
-        "comms_logger*", "communication_data_type", "compile*", "csv_monitor*", "data_types*",
-        "dump_state", "flops_profiler*", "fp16*", "gradient_*", "memory_breakdown",
-        "monitor_config*", "optimizer*", "prescale_gradients", "scheduler*",
-        "seq_parallel_communication_data_type", "sparse_gradients", "steps_per_print",
-        "tensorboard*", "tensor_parallel.*", "torch_autocast*", "wall_clock_breakdown", "wandb*",
-        "expert_parallel.*", "pipeline.*", "zero_allow_untested_optimizer",
-        "zero_force_ds_cpu_optimizer", "zero_optimization.*bucket*",
-        "zero_optimization.*reduce_scatter", "zero_optimization.allgather_partitions",
-        "zero_optimization.contiguous_gradients", "zero_optimization.ignore_unused_parameters",
-        "zero_optimization.load_from_fp32_weights", "zero_optimization.memory_efficient_linear",
-        "zero_optimization.offload_*", "zero_optimization.overlap_comm",
-        "zero_optimization.round_robin_gradients", "zero_optimization.stage3_*",
-        "zero_optimization.sub_group_size",
-    ),
-    former={
-        "zero_optimization.cpu_offload": f'{OPTIMIZER_AWAY}, "cpu"',
-        "zero_optimization.cpu_offload_param": f'{WEIGHTS_AWAY}, "cpu"',
-        "zero_optimization": f"{ZERO}, a number",
-        "zero_optimization.stage3_gather_fp16_weights_on_model_save": (
-            "zero_optimization.stage3_gather_16bit_weights_on_model_save"
-        ),
-    },
+    PASSED_OVER[NAME],
+    FORMER[NAME],
 )  # fmt: skip

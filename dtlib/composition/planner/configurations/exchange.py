@@ -32,12 +32,11 @@ def write_configuration(
 
     >>> from dtlib.models.published import published_models
     >>> spec = published_models["llama-3.1-8b"]
-    >>> made = write_configuration("deepspeed", spec, Layout(dp=8, zero=1), batch=64, seq=8192)
-    >>> made.text.splitlines()[1:4]
-    ['  "train_batch_size": 64,', '  "train_micro_batch_size_per_gpu": 1,', \
-'  "gradient_accumulation_steps": 8,']
-    >>> made.left_out[-1]
-    'seq 8192: the length of a sequence is not in its JSON, but in the program'
+    >>> made = write_configuration("torchtitan", spec, Layout(dp=8, zero=1), batch=64, seq=8192)
+    >>> [line for line in made.text.splitlines() if "shard_degree" in line]
+    ['    config.parallelism.data_parallel_shard_degree = 8']
+    >>> made.left_out
+    ('zero 1: FSDP divides gradients as well; whole weights between passes are stage 2',)
     """
     program = _program("write_configuration", kind)
     require_count("write_configuration", batch=batch, seq=seq)
@@ -60,31 +59,34 @@ def read_configuration(
 
     Arguments: `gpus` of the run, where the file does not say them (the data axis of Megatron-Core
     is what they leave over); `spec`, where what the file says depends on the model's layers.
-    Returns a `PlannedRun`; what the file does not say is None, or as in `Layout()`.
+    Returns a `PlannedRun`; what the file does not say is None, or as in `Layout()`. Equal stages
+    are read as no stages given.
     Raises ValueError, naming program, option and value, for an option that is not known or of
     another version, for a value that no layout has, and for another number of GPUs.
 
-    >>> read_configuration("megatron", "--tensor-model-parallel-size 8 --micro-batch-size 2", \
-gpus=32)
-    PlannedRun(layout=Layout(tp=8, dp=4, micro_batch=2), batch=8, seq=None, spec=None)
-    >>> read_configuration("torchtitan", "[training]\\nlocal_batch_size = 8")
+    >>> read_configuration("megatron", "--tensor-model-parallel-size 8", gpus=32).layout
+    Layout(tp=8, dp=4)
+    >>> read_configuration("deepspeed", '{"zero_optimization": {"cpu_offload": true}}')
     Traceback (most recent call last):
-    ValueError: torchtitan b5bcd76: training.local_batch_size is 8, but that is of another version: \
-now training.num_tokens_per_microbatch_per_dp_rank, in tokens
+    ValueError: DeepSpeed 0.19.6: zero_optimization.cpu_offload is True, but that is of another \
+version: now zero_optimization.offload_optimizer.device
     """
     program = _program("read_configuration", kind)
     if gpus is not None:
         require_count("read_configuration", gpus=gpus)
-    values, layers = program.parse(text)
+    values, said = program.parse(text)
     program.refuse_unknown(values)
-    options = Options(program.version, values, gpus, spec.layers if spec else layers)
+    ranks = said.get("gpus", gpus)
+    layers = said.get("layers", spec.layers if spec else None)
+    options = Options(program.version, values, gpus or ranks, layers)
     found = {}
     for row in program.rows:
         found |= row.read(options)
     batch, seq = found.pop("batch", None), found.pop("seq", None)
     layout = Layout(**found)
-    allowed = f"{layout.ranks}: the file says {layout}"
-    require(gpus in (None, layout.ranks), program.version, "gpus", gpus, allowed)
+    for number in (gpus, ranks):
+        allowed = f"{layout.ranks}: the file says {layout}"
+        require(number in (None, layout.ranks), program.version, "gpus", number, allowed)
     return PlannedRun(layout, batch, seq, spec)
 
 

@@ -12,6 +12,12 @@ from collections.abc import Mapping
 from math import gcd
 from string import Template
 
+from dtlib.composition.planner.configurations.megatron_model import (
+    LAYERS,
+    MODEL_OPTIONS,
+    model_options,
+)
+from dtlib.composition.planner.configurations.others import FORMER, PASSED_OVER
 from dtlib.composition.planner.configurations.runs import (
     Options,
     PlannedRun,
@@ -21,8 +27,8 @@ from dtlib.composition.planner.configurations.runs import (
     lost_sequence,
     stages_of,
 )
-from dtlib.models.spec import TransformerSpec
 
+NAME = "megatron"
 VERSION = "Megatron-Core 0.20"
 SOURCE = "https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64ddf34856e74b24714e3bedb2f5a39553"
 
@@ -50,7 +56,6 @@ MODULES, SHORT = "--recompute-modules", "--recompute-activations"
 OPTIMIZER_AWAY, PRECISION = "--optimizer-cpu-offload", "--use-precision-aware-optimizer"
 FRACTION = "--optimizer-offload-fraction"
 ACTIVATIONS_AWAY, AWAY_MODULES = "--fine-grained-activation-offloading", "--offload-modules"
-LAYERS = "--num-layers"
 
 _AWAY = "attn_norm qkv_linear core_attn attn_proj mlp_norm"
 _STRATEGIES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
@@ -164,8 +169,7 @@ def _write_offload(run: PlannedRun) -> dict:
 
 
 def _read_offload(options: Options) -> dict:
-    share = options.value(FRACTION, "1.0")
-    options.require(float(share) == 1, FRACTION, "1.0: a Layout sends all or nothing away")
+    options.choice(FRACTION, {"1.0": True, "1": True}, "1.0")
     there = {
         "optimizer": options.flag(OPTIMIZER_AWAY),
         "activations": options.flag(ACTIVATIONS_AWAY),
@@ -220,71 +224,9 @@ def _sequence(options: Options) -> dict:
     return {"sequence_parallel": options.flag(SEQUENCE) and options.count(TP, 1) > 1}
 
 
-def _write_model(run: PlannedRun) -> dict:
-    spec: TransformerSpec = run.spec
-    positions = spec.positions or max(run.seq, spec.context or 0)
-    found = {
-        LAYERS: spec.layers,
-        "--hidden-size": spec.hidden,
-        "--num-attention-heads": spec.heads,
-        "--ffn-hidden-size": spec.ffn,
-        "--vocab-size": spec.vocab,
-        "--max-position-embeddings": positions,
-        "--position-embedding-type": "learned_absolute" if spec.positions else "rope",
-        "--normalization": "RMSNorm" if spec.norm == "rms" else "LayerNorm",
-    }
-    if not spec.dropout:
-        found |= {"--attention-dropout": 0.0, "--hidden-dropout": 0.0}
-    if spec.kv_heads != spec.heads and not spec.mla:
-        found |= {"--group-query-attention": True, "--num-query-groups": spec.kv_heads}
-    if spec.head_dim != spec.hidden // spec.heads and not spec.mla:
-        found["--kv-channels"] = spec.head_dim
-    flags = {
-        "--swiglu": spec.gated,
-        "--untie-embeddings-and-output-weights": not spec.tied,
-        "--disable-bias-linear": not spec.bias,
-        "--add-qkv-bias": spec.qkv_bias and not spec.bias,
-    }
-    return found | {name: True for name, there in flags.items() if there} | _write_mixture(spec)
-
-
-def _write_mixture(spec: TransformerSpec) -> dict:
-    """The options of a mixture of experts, and of latent attention."""
-    found = {}
-    if moe := spec.moe:
-        dense = moe.dense_layers
-        found = {
-            "--num-experts": moe.experts,
-            "--moe-router-topk": moe.active,
-            "--moe-ffn-hidden-size": moe.ffn,
-            "--moe-layer-freq": f"([0]*{dense}+[1]*{spec.layers - dense})" if dense else 1,
-        }
-        if moe.shared:
-            found["--moe-shared-expert-intermediate-size"] = moe.shared * moe.ffn
-    if mla := spec.mla:
-        found |= {
-            "--multi-latent-attention": True,
-            "--q-lora-rank": mla.q_rank,
-            "--kv-lora-rank": mla.kv_rank,
-            "--qk-head-dim": mla.nope_dim,
-            "--qk-pos-emb-head-dim": mla.rope_dim,
-            "--v-head-dim": mla.value_dim,
-        }
-    return found
-
-
-MODEL = (
-    LAYERS, "--hidden-size", "--num-attention-heads", "--ffn-hidden-size", "--vocab-size",
-    "--max-position-embeddings", "--position-embedding-type", "--normalization",
-    "--attention-dropout", "--hidden-dropout", "--group-query-attention", "--num-query-groups",
-    "--kv-channels", "--swiglu", "--untie-embeddings-and-output-weights", "--disable-bias-linear",
-    "--add-qkv-bias", "--num-experts", "--moe-router-topk", "--moe-ffn-hidden-size",
-    "--moe-layer-freq", "--moe-shared-expert-intermediate-size", "--multi-latent-attention",
-    "--q-lora-rank", "--kv-lora-rank", "--qk-head-dim", "--qk-pos-emb-head-dim", "--v-head-dim",
-)  # fmt: skip
 ROWS = (
     Row((NODES, PER_NODE), _write_gpus, _read_gpus),
-    Row(MODEL, _write_model),
+    Row(MODEL_OPTIONS, lambda run: model_options(run.spec, run.seq)),
     degree("tp", TP),
     Row((SEQUENCE,), lambda run: {SEQUENCE: True} if run.layout.sequence_parallel else {},
         _sequence, lost_sequence),
@@ -306,12 +248,11 @@ ROWS = (
 
 def _render(run: PlannedRun, options: Mapping) -> str:
     """A script: the launcher's own options stand before the program."""
-    launcher = " ".join(f"{name} {options[name]}" for name in (NODES, PER_NODE))
-    said = [
-        name if value is True else f"{name} {_quoted(name, value)}"
+    said = {
+        name: name if value is True else f"{name} {_quoted(name, value)}"
         for name, value in options.items()
-        if name not in (NODES, PER_NODE)
-    ]
+    }
+    launcher = "".join(said.pop(name) + " " for name in (NODES, PER_NODE) if name in said)
     ordered = run.layout.tp * run.layout.cp > 1 and run.layout.zero < 2
     lines = [
         "#!/bin/bash",
@@ -320,8 +261,8 @@ def _render(run: PlannedRun, options: Mapping) -> str:
         f"# For {VERSION}, {SOURCE}",
         "# Data, tokenizer, optimizer, schedule and checkpoints are to be added.",
         *(["export CUDA_DEVICE_MAX_CONNECTIONS=1"] if ordered else []),
-        f"torchrun {launcher} pretrain_gpt.py \\",
-        " \\\n".join(f"    {line}" for line in said),
+        f"torchrun {launcher}pretrain_gpt.py \\",
+        " \\\n".join(f"    {line}" for line in said.values()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -330,7 +271,7 @@ def _quoted(name: str, value) -> str:
     return str(value) if name == AWAY_MODULES else shlex.quote(str(value))
 
 
-def _parse(text: str) -> tuple[dict, int | None]:
+def _parse(text: str) -> tuple[dict, dict]:
     """The options of a script or of a list of arguments; variables it sets itself are put in."""
     text = re.sub(r"(?m)(^|\s)#.*$", "", text.replace("\\\n", " "))
     variables = dict(re.findall(r"(?m)^\s*(?:export\s+)?(\w+)=([^\s(]+)\s*$", text))
@@ -346,35 +287,20 @@ def _parse(text: str) -> tuple[dict, int | None]:
             found[name] = value or True
         elif name and not re.fullmatch(r"\w+=\(?.*|[()]|.*\[@\].*|.*\.py|torchrun|export", word):
             found[name] = word if found[name] is True else f"{found[name]} {word}"
-    layers = found.get(LAYERS)
-    return found, int(layers) if isinstance(layers, str) and layers.isdecimal() else None
+    options = Options(VERSION, found, None, None)
+    said = {"layers": options.count(LAYERS)} if LAYERS in found else {}
+    if NODES in found and PER_NODE in found:
+        said["gpus"] = options.count(NODES) * options.count(PER_NODE)
+    return found, said
 
 
 MEGATRON = Program(
-    "megatron",
+    NAME,
     VERSION,
     SOURCE,
     ROWS,
     _render,
     _parse,
-    passed_over=(
-        "--*adam*", "--*data-path*", "--*iters", "--*loss*", "--*overlap*", "--*tokenizer*",
-        "--accumulate-*", "--apply-*", "--attention-*", "--bf16", "--calculate-*", "--ckpt-*",
-        "--clip-grad", "--cp-comm-type", "--cross-entropy-*", "--data-cache-path",
-        "--dataloader-type", "--ddp-*", "--decoupled-*", "--dist-*", "--distributed-*",
-        "--eod-*", "--eval-*", "--exit-*", "--fp16*", "--fp8-*", "--hidden-*", "--init-*",
-        "--load*", "--log-*", "--lr*", "--make-*", "--manual-gc*", "--master*", "--merge-file",
-        "--min-lr", "--mock-data", "--moe-*", "--no-*", "--node*", "--norm-*", "--num-workers",
-        "--optimizer", "--profile*", "--qk-layernorm", "--rampup-batch-size", "--rdzv*",
-        "--rotary-*", "--save*", "--seed", "--split", "--step-batch-size-schedule", "--te-*",
-        "--tensorboard-*", "--timing-*", "--tp-comm-*", "--train-samples", "--transformer-impl",
-        "--use-flash-attn", "--use-mcore-models", "--use-rope-scaling", "--use-rotary-*",
-        "--vocab-*", "--wandb-*", "--weight-decay*", "--enable-experimental", "--cuda-graph-*",
-    ),
-    former={
-        "--batch-size": MICRO,
-        "--model-parallel-size": TP,
-        "--checkpoint-activations": f"{SHORT}, or {RECOMPUTE}",
-        "--use-custom-fsdp": FSDP,
-    },
+    PASSED_OVER[NAME],
+    FORMER[NAME],
 )  # fmt: skip

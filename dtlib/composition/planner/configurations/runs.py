@@ -188,8 +188,10 @@ def lost_sequence(run: PlannedRun) -> dict:
 class Program:
     """A training program's file: its `rows`, and how its text is made and taken apart.
 
-    `passed_over` are patterns of options that change no layout; `former` says what became of
-    options of earlier versions. `source` is where the names were read.
+    `render` makes the text of a run's options; `parse` takes them out of it again, with the `gpus`
+    and the `layers` of the model where the text says them. `passed_over` are patterns of options
+    that change no layout; `former` says what became of options of earlier versions. `source` is
+    where the names were read.
     """
 
     name: str
@@ -197,7 +199,7 @@ class Program:
     source: str
     rows: tuple[Row, ...]
     render: Callable[[PlannedRun, Mapping[str, Any]], str]
-    parse: Callable[[str], tuple[dict[str, Any], int | None]]
+    parse: Callable[[str], tuple[dict[str, Any], dict[str, int]]]
     passed_over: tuple[str, ...] = ()
     former: Mapping[str, str] = field(default_factory=dict)
 

@@ -9,6 +9,7 @@ distributed/pipeline_parallel.py, distributed/fsdp.py and models/*/config_regist
 
 import tomllib
 
+from dtlib.composition.planner.configurations.others import FORMER, PASSED_OVER
 from dtlib.composition.planner.configurations.python_text import (
     flat,
     read_function,
@@ -26,6 +27,7 @@ from dtlib.composition.planner.configurations.runs import (
     unsaid,
 )
 
+NAME = "torchtitan"
 VERSION = "torchtitan b5bcd76"
 SOURCE = "https://github.com/pytorch/torchtitan/tree/b5bcd76c66d0acb1a08b176d9639425bc55e0b2a"
 
@@ -158,14 +160,17 @@ def _read_pipeline(options: Options) -> dict:
     looped = options.choice(SCHEDULE, {"1F1B": False, "Interleaved1F1B": True}, "1F1B")
     plain = options.value(FIRST_LESS, 1) == options.value(LAST_LESS, 1) == 0
     if PARTS in options:
-        sizes = [sum(name.startswith("layers.") for name in part) for part in options.value(PARTS)]
+        parts = options.value(PARTS)
+        lists = isinstance(parts, list) and all(isinstance(part, list) for part in parts)
+        options.require(lists, PARTS, "lists of names")
+        sizes = [sum(str(name).startswith("layers.") for name in part) for part in parts]
     elif plain and not looped:
         return {}
     else:
         sizes = _split(options, pp, looped)
-    parts = len(sizes) // pp
     allowed = f"{'several parts' if looped else 'one part'} for each of the {pp} stages"
-    options.require(len(sizes) % pp == 0 and (parts > 1) == looped, PARTS, allowed, sizes)
+    whole = len(sizes) % pp == 0 and (len(sizes) > pp) == looped
+    options.require(whole, PARTS, allowed, sizes)
     return stages_of(options, PARTS, sizes, pp)
 
 
@@ -286,7 +291,7 @@ def _render(run: PlannedRun, options: dict) -> str:
     )
 
 
-def _parse(text: str) -> tuple[dict, int | None]:
+def _parse(text: str) -> tuple[dict, dict]:
     """The options of a function, over those of the function that it begins with."""
     _refuse_toml(text)
     base, found = read_function(VERSION, text)
@@ -297,7 +302,8 @@ def _parse(text: str) -> tuple[dict, int | None]:
                 raise ValueError(
                     f"{VERSION}: {name} is not set, and what {base} sets is not known here"
                 )
-    return BASES.get(base, {}) | found, layers.get(base)
+    known = {"layers": layers[base]} if base in layers else {}
+    return BASES.get(base, {}) | found, known
 
 
 def _refuse_toml(text: str) -> None:
@@ -306,43 +312,20 @@ def _refuse_toml(text: str) -> None:
         options = dict(flat(tomllib.loads(text)))
     except tomllib.TOMLDecodeError:
         return
-    for name in [*(name for name in options if name in FORMER), *options]:
-        now = FORMER.get(name, "a function of Python sets it")
+    for name in [*(name for name in options if name in FORMER[NAME]), *options]:
+        now = FORMER[NAME].get(name, "a function of Python sets it")
         raise ValueError(
             f"{VERSION}: {name} is {options[name]!r}, but that is of another version: now {now}"
         )
 
 
-FORMER = {
-    "training.local_batch_size": f"{TOKENS}, in tokens",
-    "training.batch_size": f"{TOKENS}, in tokens",
-    "training.global_batch_size": f"{STEP_TOKENS}, in tokens",
-    "training.seq_len": CONTEXT,
-    "training.tensor_parallel_degree": TP,
-    "training.data_parallel_degree": f"{SHARD} and {REPLICATE}",
-    "parallelism.pipeline_parallel_microbatch_size": f"{MICRO_BATCHES}, how many there are",
-    "parallelism.enable_async_tensor_parallel": "compile.enable_async_tensor_parallel",
-    "parallelism.expert_tensor_parallel_degree": f"nothing: {EP} takes in the ranks of tp",
-    "parallelism.context_parallel_rotate_method": "nothing",
-    "parallelism.disable_loss_parallel": "nothing",
-    "activation_checkpoint.mode": f"{RECOMPUTE}, one of {', '.join(POLICIES.values())}",
-    "activation_checkpoint.selective_ac_option": f"{RECOMPUTE}, {POLICIES['selective']}",
-}
-
 TORCHTITAN = Program(
-    "torchtitan",
+    NAME,
     VERSION,
     SOURCE,
     ROWS,
     _render,
     _parse,
-    passed_over=(
-        "model_spec", "hf_assets_path", "dump_folder", "loss", "optimizer*", "lr_scheduler*",
-        "profiler*", "metrics*", "tokenizer*", "dataloader*", "checkpoint*", "compile*", "comm*",
-        "validator*", "debug*", "override*", "training.steps", "training.max_norm",
-        "training.gc_*", "training.dtype", "training.mixed_precision_*",
-        "parallelism.spmd_backend", "parallelism.context_parallel_*",
-        "parallelism.enable_fsdp_symm_mem",
-    ),
-    former=FORMER,
+    PASSED_OVER[NAME],
+    FORMER[NAME],
 )  # fmt: skip
