@@ -5,7 +5,7 @@ RECIPE = """
 from torchtitan.trainer import Trainer
 
 def run() -> Trainer.Config:
-    model_spec = model_registry("8B")
+    model_spec = model_registry("8B", attn_backend="flex")
     return Trainer.Config(
         model_spec=model_spec,
         optimizer=default_adamw(lr=3e-4),
@@ -25,7 +25,7 @@ MODEL=(
     --decoder-first-pipeline-num-layers 6
     --decoder-last-pipeline-num-layers 8
 )
-torchrun --nproc_per_node=8 --nnodes 8 --master_addr $HOST pretrain_gpt.py \\
+torchrun --nproc_per_node=8 --nnodes ${NODES:-8} --master_addr $HOST pretrain_gpt.py \\
     ${MODEL[@]} --tensor-model-parallel-size ${TP} --pipeline-model-parallel-size 4 \\
     --micro-batch-size 1 --global-batch-size 256 --seq-length 4096 --lr 3e-4 --min-lr=-1 \\
     --use-torch-fsdp2 --recompute-activations --attention-backend local --data-path $DATA
@@ -66,7 +66,7 @@ REFUSED = {
     "a misspelt name": (
         "torchtitan",
         recipe("parallelism.tensor_paralel_degree = 8"),
-        r"tensor_paralel_degree is 8, but no such .*there is parallelism.tensor_parallel_degree",
+        r"tensor_paralel_degree is 8, but no such .*near it are parallelism.tensor_parallel_degree",
     ),
     "a degree that is none": (
         "torchtitan",
@@ -131,6 +131,16 @@ REFUSED = {
         ),
         r"module_fqns_per_model_part is 3, but must be lists of names",
     ),
+    "a function that returns nothing": (
+        "torchtitan",
+        "def run(config):\n    config.training.steps = 3\n",
+        r"run must return a configuration",
+    ),
+    "a configuration from elsewhere": (
+        "torchtitan",
+        "def run(config):\n    config.training.steps = 3\n    return config\n",
+        r"config is not made by a call in run",
+    ),
     "two functions": ("torchtitan", recipe() + recipe(), r"one function .* but there is run, run"),
     "no Python": ("torchtitan", "def run(:\n", r"line 1 is no Python"),
     "Megatron's former name": (
@@ -149,6 +159,11 @@ REFUSED = {
         r"--tensor-model-parallel-size is 'eight', but must be a whole number",
     ),
     "Megatron's GPUs": ("megatron", "--tensor-model-parallel-size 8", r"gpus is None"),
+    "a script without arguments": (
+        "megatron",
+        "torchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py $ALL",
+        r"--micro-batch-size is None, but must be given",
+    ),
     "GPUs that do not divide": (
         "megatron",
         "--nnodes 1 --nproc-per-node 8 p.py --tensor-model-parallel-size 3",
@@ -162,18 +177,20 @@ REFUSED = {
     ),
     "experts cut otherwise": (
         "megatron",
-        "--nnodes 1 --nproc-per-node 8 --tensor-model-parallel-size 4 "
+        "--nnodes 1 --nproc-per-node 8 --micro-batch-size 1 --tensor-model-parallel-size 4 "
         "--expert-tensor-parallel-size 1",
         r"--expert-tensor-parallel-size is '1', but must be --tensor-model-parallel-size",
     ),
     "some layers repeated": (
         "megatron",
-        "--nnodes 1 --nproc-per-node 8 --recompute-granularity full --recompute-method block",
+        "--nnodes 1 --nproc-per-node 8 --micro-batch-size 1 "
+        "--recompute-granularity full --recompute-method block",
         r"--recompute-method is 'block', but must be one of 'uniform'",
     ),
     "half an optimizer sent away": (
         "megatron",
-        "--nnodes 1 --nproc-per-node 8 --optimizer-cpu-offload --optimizer-offload-fraction 0.5",
+        "--nnodes 1 --nproc-per-node 8 --micro-batch-size 1 "
+        "--optimizer-cpu-offload --optimizer-offload-fraction 0.5",
         r"--optimizer-offload-fraction is '0.5', but must be one of",
     ),
     "a quote that stays open": ("megatron", "--lr '3", r"the text is no list of arguments"),

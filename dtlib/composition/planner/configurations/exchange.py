@@ -64,8 +64,9 @@ def read_configuration(
     Raises ValueError, naming program, option and value, for an option that is not known or of
     another version, for a value that no layout has, and for another number of GPUs.
 
-    >>> read_configuration("megatron", "--tensor-model-parallel-size 8", gpus=32).layout
-    Layout(tp=8, dp=4)
+    >>> said = "--tensor-model-parallel-size 8 --micro-batch-size 2"
+    >>> read_configuration("megatron", said, gpus=32).layout
+    Layout(tp=8, dp=4, micro_batch=2)
     >>> read_configuration("deepspeed", '{"zero_optimization": {"cpu_offload": true}}')
     Traceback (most recent call last):
     ValueError: DeepSpeed 0.19.6: zero_optimization.cpu_offload is True, but that is of another \

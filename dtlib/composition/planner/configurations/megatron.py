@@ -206,7 +206,8 @@ def _read_experts(options: Options) -> dict:
 
 
 def _read_batch(options: Options) -> dict:
-    micro = options.count(MICRO, 1)
+    options.require(MICRO in options, MICRO, "given, as Megatron-Core itself demands")
+    micro = options.count(MICRO)
     batch = options.count(BATCH, micro * _read_gpus(options)["dp"])
     return {"micro_batch": micro, "batch": batch, "seq": options.count(SEQ)}
 
@@ -273,25 +274,34 @@ def _quoted(name: str, value) -> str:
 
 def _parse(text: str) -> tuple[dict, dict]:
     """The options of a script or of a list of arguments; variables it sets itself are put in."""
-    text = re.sub(r"(?m)(^|\s)#.*$", "", text.replace("\\\n", " "))
-    variables = dict(re.findall(r"(?m)^\s*(?:export\s+)?(\w+)=([^\s(]+)\s*$", text))
     try:
-        words = shlex.split(Template(text).safe_substitute(variables))
+        words = shlex.split(_with_variables(text))
     except ValueError as error:
         raise ValueError(f"{VERSION}: the text is no list of arguments: {error}") from None
     found, name = {}, None
     for word in words:
         if word.startswith("--"):
-            name, _, value = word.partition("=")
+            name, *value = re.split("[= ]", word, maxsplit=1)
             name = PER_NODE if name == "--nproc_per_node" else name
-            found[name] = value or True
-        elif name and not re.fullmatch(r"\w+=\(?.*|[()]|.*\[@\].*|.*\.py|torchrun|export", word):
+            found[name] = value[0] if value else True
+        elif word.endswith(".py"):
+            name = None
+        elif name and not re.fullmatch(r"\w+=\(?.*|[()]|.*\[@\].*|torchrun|export", word):
             found[name] = word if found[name] is True else f"{found[name]} {word}"
     options = Options(VERSION, found, None, None)
     said = {"layers": options.count(LAYERS)} if LAYERS in found else {}
     if NODES in found and PER_NODE in found:
         said["gpus"] = options.count(NODES) * options.count(PER_NODE)
     return found, said
+
+
+def _with_variables(text: str) -> str:
+    """A script in one line for each command, with the values of the variables that it sets."""
+    text = re.sub(r"(?m)(^|\s)#.*$", "", text.replace("\\\n", " "))
+    assignment = r"(?m)^\s*(?:export\s+)?(\w+)=([^\s(]+)\s*$"
+    plain = {name: value for name, value in re.findall(assignment, text) if "$" not in value}
+    text = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: plain.get(found[1], found[2]), text)
+    return Template(text).safe_substitute(dict(re.findall(assignment, text)))
 
 
 MEGATRON = Program(

@@ -46,17 +46,27 @@ def read_function(owner: str, text: str) -> tuple[str, dict[str, Any]]:
     if len(functions) != 1:
         names = ", ".join(function.name for function in functions) or "none"
         raise ValueError(f"{owner}: a file of one function is read, but there is {names}")
-    base, found = "Trainer.Config", {}
-    for statement in functions[0].body:
-        value = getattr(statement, "value", None)
-        if not isinstance(statement, ast.Assign | ast.Return) or value is None:
+    return _settings(owner, functions[0])
+
+
+def _settings(owner: str, function: ast.FunctionDef) -> tuple[str, dict[str, Any]]:
+    """What the value that a function returns begins with, and what is set on it."""
+    returned = [node.value for node in function.body if isinstance(node, ast.Return)]
+    if len(returned) != 1 or not isinstance(returned[0], ast.Name | ast.Call):
+        raise ValueError(f"{owner}: {function.name} must return a configuration, once")
+    if isinstance(returned[0], ast.Call):
+        return ast.unparse(returned[0].func), dict(_sections(returned[0]))
+    base, found, own = None, {}, returned[0].id
+    for node in function.body:
+        if not isinstance(node, ast.Assign):
             continue
-        target = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
-        if "." in target:
-            found |= dict(_options(target.partition(".")[2], value))
-        elif isinstance(value, ast.Call) and target != "model_spec":
-            base = ast.unparse(value.func)
-            found |= dict(_sections(value))
+        name, _, option = ast.unparse(node.targets[0]).partition(".")
+        if name == own and option:
+            found |= dict(_options(option, node.value))
+        elif name == own and isinstance(node.value, ast.Call):
+            base, found = ast.unparse(node.value.func), dict(_sections(node.value))
+    if base is None:
+        raise ValueError(f"{owner}: {own} is not made by a call in {function.name}")
     return base, found
 
 

@@ -218,5 +218,5 @@ class Program:
             if name in self.former:
                 raise ValueError(f"{said} that is of another version: now {self.former[name]}")
             if not any(fnmatchcase(name, pattern) for pattern in self.passed_over):
-                near = get_close_matches(name, known, n=2) or known
-                raise ValueError(f"{said} no such option is read here; there is {', '.join(near)}")
+                near = ", ".join(get_close_matches(name, known, n=3, cutoff=0.3))
+                raise ValueError(f"{said} no such option is read here; near it are {near}")
