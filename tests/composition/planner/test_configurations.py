@@ -128,6 +128,36 @@ def test_a_row_that_forgets_to_write_is_missed(kind, monkeypatch):
     assert not_missed == NOT_MISSED[kind]
 
 
+LOSING = [
+    *(Layout(dp=2, tp=2, pp=2, zero=zero, ep=2, interleave=2, flash=False,
+             recompute=("attention output",), sequence_parallel=True,
+             offload=("optimizer", "activations")) for zero in (0, 1)),
+    Layout(sequence_parallel=True, zero=3, recompute="full", segment=2, offload=("activations",)),
+    Layout(pp=2, stages=[15, 17]),
+    Layout(tp=2, cp=2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_a_row_that_hides_what_it_loses_is_seen(kind, monkeypatch):
+    program = PROGRAMS[kind]
+    for place, row in enumerate(program.rows):
+        runs = [PlannedRun(layout, layout.dp * 12, 4096, LLAMA) for layout in LOSING]
+        losing = [run.layout for run in runs if row.lost(run)]
+        hiding = [*program.rows]
+        hiding[place] = replace(row, lost=lambda run: {})
+        monkeypatch.setitem(PROGRAMS, kind, replace(program, rows=tuple(hiding)))
+        assert not any(comes_back(kind, layout) for layout in losing), row
+
+
+@pytest.mark.parametrize("kind", ["torchtitan", "megatron"])
+def test_what_a_program_would_refuse_is_noted(kind):
+    layout = Layout(pp=2, interleave=2)
+    for batch, refused in ((8, False), (5, True)):
+        made = write_configuration(kind, LLAMA, layout, batch=batch, seq=4096)
+        assert refused == any("it refuses 5 micro-batches" in said for said in made.noted)
+
+
 def comes_back(kind: str, layout: Layout) -> bool:
     try:
         return not unlike(kind, LLAMA, layout)

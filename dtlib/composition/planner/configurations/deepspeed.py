@@ -92,7 +92,7 @@ def _completed(options: Options, dp: int, micro, steps, batch) -> tuple[int, int
 
 
 def _noted_batch(run: PlannedRun) -> dict:
-    why = "train_batch_size would count the ranks of tp too: steps of accumulation say it"
+    why = "the ranks of tp would count in train_batch_size: steps of accumulation say it"
     return {"batch": why} if run.layout.tp > 1 else {}
 
 
@@ -179,7 +179,7 @@ def _lost_recompute(run: PlannedRun) -> dict:
     policy = run.layout.recompute
     if policy == "none" or (policy == "full" and run.layout.pp > 1):
         return {}
-    why = "without a pipeline, and layer by layer, the program switches it on"
+    why = "the program switches it on; the JSON only for whole layers of a pipeline"
     segment = {"segment": "it goes with recompute"} if run.layout.segment > 1 else {}
     return {"recompute": why} | segment
 

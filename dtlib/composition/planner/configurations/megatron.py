@@ -96,6 +96,12 @@ def _write_stages(run: PlannedRun) -> dict:
     return {LAYOUT: "|".join(["E" + parts[0], *parts[1:-1], parts[-1] + "L"])}
 
 
+def _noted_stages(run: PlannedRun) -> dict:
+    refused = run.layout.interleave > 1 and run.micro_batches % run.layout.pp
+    why = f"it refuses {run.micro_batches} micro-batches, which are no multiple of pp"
+    return {"interleave": why} if refused else {}
+
+
 def _read_stages(options: Options) -> dict:
     pp = options.count(PP, 1)
     if LAYOUT in options:
@@ -221,6 +227,11 @@ def _read_attention(options: Options) -> dict:
     return {"flash": options.choice(ATTENTION, stored, "auto")}
 
 
+def _noted_sequence(run: PlannedRun) -> dict:
+    alone = run.spec.moe and run.layout.tp > 1 and not run.layout.sequence_parallel
+    return {"sequence_parallel": "it refuses experts beside tp without it"} if alone else {}
+
+
 def _sequence(options: Options) -> dict:
     return {"sequence_parallel": options.flag(SEQUENCE) and options.count(TP, 1) > 1}
 
@@ -230,10 +241,11 @@ ROWS = (
     Row(MODEL_OPTIONS, lambda run: model_options(run.spec, run.seq)),
     degree("tp", TP),
     Row((SEQUENCE,), lambda run: {SEQUENCE: True} if run.layout.sequence_parallel else {},
-        _sequence, lost_sequence),
+        _sequence, lost_sequence, _noted_sequence),
     degree("cp", CP),
     degree("pp", PP),
-    Row((PARTS, PART_LAYERS, LAYOUT, FIRST, LAST), _write_stages, _read_stages),
+    Row((PARTS, PART_LAYERS, LAYOUT, FIRST, LAST), _write_stages, _read_stages,
+        noted=_noted_stages),
     Row((EP, EXPERT_TP), _write_experts, _read_experts),
     Row((ZERO_1, FSDP, SHARDING, FORMAT, FSDP2, KEEPS), _write_zero, _read_zero),
     Row((MICRO, BATCH, SEQ), lambda run: {

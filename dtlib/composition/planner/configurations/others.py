@@ -24,9 +24,9 @@ PASSED_OVER = {
         "--mock-data", "--moe-*", "--no-*", "--node*", "--norm-*", "--num-workers", "--optimizer",
         "--profile*", "--qk-layernorm", "--rampup-batch-size", "--rdzv*", "--rotary-*", "--save*",
         "--seed", "--split", "--step-batch-size-schedule", "--te-*", "--tensorboard-*",
-        "--tiktoken-*", "--timing-*", "--tp-comm-*", "--train-samples", "--transformer-impl", "--use-flash-attn",
-        "--use-mcore-models", "--use-nccl-ub", "--use-rope-scaling", "--use-rotary-*", "--vocab-*",
-        "--wandb-*", "--weight-decay*",
+        "--tiktoken-*", "--timing-*", "--tp-comm-*", "--train-samples", "--transformer-impl",
+        "--use-flash-attn", "--use-mcore-models", "--use-nccl-ub", "--use-rope-scaling",
+        "--use-rotary-*", "--vocab-*", "--wandb-*", "--weight-decay*",
     ),
     "deepspeed": (
         "activation_checkpointing.*", "aio*", "amp*", "autotuning*", "bf16*", "checkpoint*",

@@ -153,6 +153,13 @@ def _write_pipeline(run: PlannedRun) -> dict:
     return found | {PARTS: parts}
 
 
+def _noted_pipeline(run: PlannedRun) -> dict:
+    m, pp = run.micro_batches, run.layout.pp
+    refused = run.layout.interleave > 1 and m % max(1, m // pp)
+    why = f"it refuses {m} micro-batches, which do not divide into {m // pp} rounds"
+    return {"interleave": why} if refused else {}
+
+
 def _read_pipeline(options: Options) -> dict:
     pp = options.count(PP, 1)
     if pp == 1:
@@ -265,7 +272,7 @@ ROWS = (
     degree("cp", CP),
     degree("pp", PP),
     Row((SCHEDULE, MICRO_BATCHES, FIRST_LESS, LAST_LESS, PER_STAGE, PARTS), _write_pipeline,
-        _read_pipeline),
+        _read_pipeline, noted=_noted_pipeline),
     Row((REPLICATE, SHARD, RESHARD), _write_data, _read_data, _lost_zero, _noted_zero),
     Row((EP,), lambda run: {EP: _expert_degree(run)}, _read_experts, _lost_experts,
         _noted_experts),
