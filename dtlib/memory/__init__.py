@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from dtlib.layout import even_stages
     from dtlib.memory.account.rank import MemoryAccount, rank_memory, pipeline_memory
+    from dtlib.memory.account.many import rank_memories
     from dtlib.memory.account.gpt import GPTTensor, gpt_kept_tensors
     from dtlib.memory.live import LiveSetError, Life, LiveSet, check_fits, training_lives, gpt_lives
     from dtlib.memory.meter import Meter, saved_tensor_bytes, saved_by_operation

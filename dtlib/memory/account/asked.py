@@ -1,14 +1,36 @@
 """What an account of memory is asked for: one rank of a run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dtlib.formulas.require import is_number, require, require_count, require_type
 from dtlib.layout import Layout
 from dtlib.machines.hardware import GPU
 from dtlib.memory.account.allocator import AllocatorModel
-from dtlib.memory.account.layers import check_layers, layer_kinds
-from dtlib.memory.account.state import StateRecipe
+from dtlib.memory.account.layers import check_layers
+from dtlib.memory.account.state import StageParams, StateRecipe, layer_kinds, stage_params
 from dtlib.models.spec import TransformerSpec
+
+
+class Structure(NamedTuple):
+    """What decides which lines an account has; the numbers decide what they come to.
+
+    The recompute policy; whether attention stores no scores, whether the stage has layers without
+    experts (`dense`) and with them (`mixed`), is the only one, is the last one; whether ranks share
+    the stream and the sequence, a stage has several parts, and weights are gathered.
+    """
+
+    recompute: str | tuple[str, ...]
+    flash: bool
+    dense: bool
+    mixed: bool
+    alone: bool
+    last: bool
+    shares_stream: bool
+    shares_sequence: bool
+    interleaves: bool
+    gathers: bool
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,7 @@ class Asked:
         )
         if self.micro_batches is not None:
             require_count(owner, micro_batches=self.micro_batches)
+            check_interleaved(owner, layout, self.micro_batches)
         for name in ("in_flight", "logit_bytes"):
             value = getattr(self, name)
             good = value is None or (is_number(value) and value > 0)
@@ -58,16 +81,46 @@ class Asked:
         return sum(stages[: self.place]), stages[self.place]
 
     @property
-    def last(self) -> bool:
-        return self.place == self.layout.pp - 1
+    def kinds(self) -> tuple[int, int]:
+        """How many layers without experts, and with them."""
+        return layer_kinds(self.spec, *self.layers)
+
+    @property
+    def structure(self) -> Structure:
+        """What decides which lines the account has."""
+        layout, (dense, mixed) = self.layout, self.kinds
+        return Structure(
+            recompute=layout.recompute, flash=layout.flash, dense=dense > 0, mixed=mixed > 0,
+            alone=layout.pp == 1, last=self.place == layout.pp - 1,
+            shares_stream=self.stream_ranks > 1, shares_sequence=layout.cp > 1,
+            interleaves=layout.interleave > 1, gathers=layout.zero == 3,
+        )  # fmt: skip
+
+    @property
+    def params(self) -> StageParams:
+        """The parameters that the rank holds."""
+        layout, pp = self.layout, self.layout.pp
+        ends = {"first": self.place == 0, "last": self.place == pp - 1}
+        return stage_params(self.spec, *self.layers, **ends, tp=layout.tp, ep=layout.ep)
 
     @property
     def stream_ranks(self) -> int:
+        """How many ranks divide what is between the matrices of a layer."""
         return self.layout.tp if self.layout.sequence_parallel else 1
 
-    def kinds(self) -> list[tuple[str, bool, int]]:
-        """Prefix of the names, whether experts, and how many layers, of each kind there is."""
-        dense, mixed = layer_kinds(self.spec, *self.layers)
-        if dense and mixed:
-            return [("", False, dense), ("expert_", True, mixed)]
-        return [("", mixed > 0, dense + mixed)]
+    @property
+    def segment(self) -> int:
+        """Of how many layers that are computed again only the first keeps its input."""
+        return self.layout.segment
+
+    @staticmethod
+    def fullest(repeated: Mapping, values: Mapping) -> str:
+        """Which of the lines of repeated layers needs most."""
+        return max(repeated, key=lambda name: values[name])
+
+
+def check_interleaved(owner: str, layout: Layout, micro_batches: int) -> None:
+    """Raise ValueError unless whole groups of micro-batches pass the parts of a stage."""
+    good = layout.interleave == 1 or micro_batches % layout.pp == 0
+    allowed = f"a multiple of pp, which is {layout.pp}, where stages have several parts"
+    require(good, owner, "micro_batches", micro_batches, allowed)

@@ -13,6 +13,7 @@ from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import ceil, minimum
 from dtlib.formulas.require import require, require_count, require_divisor, require_type
 from dtlib.layout import Layout
+from dtlib.memory.account.state import layer_kinds
 from dtlib.models.activations import Kept, kept_tensors
 from dtlib.models.spec import TransformerSpec
 
@@ -119,13 +120,6 @@ def activation_bytes(
             )
             found += -(-count // segment) * (seq // cp) * micro_batch * one
     return found
-
-
-def layer_kinds(spec, first_layer: int, layers: int) -> tuple[int, int]:
-    """How many of a stage's layers have an ordinary block, and how many a mixture of experts."""
-    border = spec.layers - spec.expert_layers
-    dense = max(0, min(first_layer + layers, border) - first_layer)
-    return dense, layers - dense
 
 
 def check_layers(spec, seq: int, layout: Layout) -> None:

@@ -81,6 +81,22 @@ class MemoryAccount(Sheet):
         return f"{self._heading()}\n\n{self.tables()._repr_markdown_()}"
 
 
+def account_lines(asked: Asked) -> tuple[dict, dict]:
+    """What is given, and every line of the account, the whole one last."""
+    given, lines = given_quantities(asked), {}
+    state = state_lines(asked, given, lines)
+    moving = activation_lines(asked, given, lines) + buffer_lines(asked, given, lines)
+    lines["state"] = total(*state, label="model state")
+    lines["moving"] = total(*moving, label="comes and goes")
+    parts, allocator = ["state", "moving"], asked.allocator
+    if allocator:
+        given["reserve_fraction"] = Given(allocator.reserve_fraction, "", "", allocator.source)
+        lines["reserve"] = line(reserve_bytes, label="allocator's reserve", moving_bytes="moving")
+        parts.append("reserve")
+    lines["memory"] = total(*parts, within="hbm" if asked.gpu else "")
+    return given, lines
+
+
 def rank_memory(
     spec: TransformerSpec,
     layout: Layout = ONE_RANK,
@@ -120,18 +136,7 @@ def rank_memory(
         spec, layout | changes, seq, place, micro_batches, recipe, in_flight, logit_bytes,
         allocator, gpu,
     )  # fmt: skip
-    given, lines = given_quantities(asked), {}
-    state = state_lines(asked, given, lines)
-    moving = activation_lines(asked, given, lines) + buffer_lines(asked, given, lines)
-    lines["state"] = total(*state, label="model state")
-    lines["moving"] = total(*moving, label="comes and goes")
-    parts = ["state", "moving"]
-    if allocator:
-        given["reserve_fraction"] = Given(allocator.reserve_fraction, "", "", allocator.source)
-        lines["reserve"] = line(reserve_bytes, label="allocator's reserve", moving_bytes="moving")
-        parts.append("reserve")
-    lines["memory"] = total(*parts, within="hbm" if gpu else "")
-    return MemoryAccount(asked, given, lines)
+    return MemoryAccount(asked, *account_lines(asked))
 
 
 def pipeline_memory(
