@@ -13,12 +13,14 @@ from configuration_cases import JSON, RECIPE, REFUSED, SCRIPT
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dtlib.composition.planner.command import cluster_of
 from dtlib.composition.planner.configurations.exchange import (
     PROGRAMS,
     read_configuration,
     write_configuration,
 )
 from dtlib.composition.planner.configurations.runs import PlannedRun
+from dtlib.composition.planner.plans import plan
 from dtlib.layout import Layout, even_stages
 from dtlib.models.published import published_models
 from dtlib.models.spec import TransformerSpec
@@ -222,3 +224,12 @@ def test_what_a_layout_does_not_divide_is_not_written(kind):
         write_configuration(kind, LLAMA, Layout(dp=8), batch=12, seq=4096)
     with pytest.raises(ValueError, match="Layout: pp is 3, but must be a divisor of the 32 layers"):
         write_configuration(kind, LLAMA, Layout(pp=3), batch=12, seq=4096)
+
+
+def test_a_file_is_judged_by_the_planner():
+    plans = plan(LLAMA, cluster_of("h100", 64), batch=512, seq=8192)
+    other = Layout(tp=4, dp=16, zero=1, sequence_parallel=True)
+    script = write_configuration("megatron", LLAMA, other, batch=512, seq=8192).text
+    run = read_configuration("megatron", script)
+    assert plans.why_not(run.layout) == plans.why_not(other)
+    assert str(other) in plans.why_not(run.layout)
