@@ -60,6 +60,6 @@ if TYPE_CHECKING:
     from dtlib.composition.quorum.small import small_task
     from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
     from dtlib.composition.quorum.lighthouse import Attempt, QuorumRun, train_with_quorum
-    from dtlib.composition.quorum.restarting import Life, RestartsRun, train_with_restarts
+    from dtlib.composition.quorum.restarting import JobLife, RestartsRun, train_with_restarts
 
 __getattr__, __dir__, __all__ = face(__name__)
