@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         read_configuration,
         write_configuration,
     )
-    from dtlib.composition.planner.script.reader import read_script
+    from dtlib.composition.planner.script.reader import ScriptError, read_script
+    from dtlib.composition.planner.script.prices import ScriptPrice, script_price
 
 __getattr__, __dir__, __all__ = face(__name__)
