@@ -20,6 +20,14 @@ aten = torch.ops.aten
 _COUNTING = {"arange", "linspace", "logspace", "full", "scalar_tensor", "eye", "lift_fresh"}
 _MOST_COUNTED = 2**22
 _PLAIN = {torch.Tensor, nn.Parameter, FakeTensor}
+_HALVES = torch.float16, torch.bfloat16
+# what CUDA's autocast computes in 32 bits, and the CPU's does not
+_IN_32_BITS = {
+    "softmax", "log_softmax", "cross_entropy", "nll_loss", "layer_norm", "group_norm", "mse_loss",
+    "binary_cross_entropy_with_logits", "kl_div", "l1_loss", "smooth_l1_loss", "huber_loss",
+    "exp", "log", "pow", "rsqrt", "softplus", "logsumexp", "sum", "prod", "cumsum", "cumprod",
+    "norm", "cosine_similarity",
+}  # fmt: skip
 _CUDA = re.compile(r"cuda(:\d+)?")
 
 
@@ -127,12 +135,14 @@ class CudaCalls(TorchFunctionMode):
         if name in ("numpy", "tolist", "__array__") and isinstance(args[0], FakeTensor):
             with unset_fake_temporarily():
                 return func(torch.ones(args[0].shape, dtype=args[0].dtype), *args[1:], **kwargs)
-        if func is torch.Tensor.backward:
-            with self:  # what is computed again on the way is led here, too
-                return backward(*args, **kwargs)
-        if name == "cuda" and isinstance(args[0], torch.Tensor):
+        moved = name == "to" and len(args) > 1 and type(args[1]) is int
+        if moved or (name == "cuda" and isinstance(args[0], torch.Tensor)):
             return self.machine.to_gpu(args[0])
-        here = tree_map(on_this_machine, (args, kwargs))
+        if func is torch.device and isinstance(args[0], int):
+            return torch.device("cuda", args[0])
+        here = tree_map(on_this_machine, (args, _device_of_index(kwargs)))
+        if name in _IN_32_BITS and torch.is_autocast_enabled("cpu"):
+            here = tree_map(_in_32_bits, here)
         result = func(*here[0], **here[1])
         asked = func is not torch.Tensor.device.__get__ and _names_cuda(args, kwargs)
         return self.machine.to_gpu(result) if asked and isinstance(result, torch.Tensor) else result
@@ -147,14 +157,19 @@ def on_this_machine(what):
     return what
 
 
+def _device_of_index(kwargs: dict) -> dict:
+    """A device that is named by its number alone is a GPU."""
+    return kwargs | {"device": "cpu"} if type(kwargs.get("device")) is int else kwargs
+
+
+def _in_32_bits(what):
+    half = isinstance(what, torch.Tensor) and what.dtype in _HALVES
+    return what.float() if half else what
+
+
 def _names_cuda(args, kwargs) -> bool:
     named = [*args, *kwargs.values()]
     return any(on_this_machine(what) is not what for what in named)
-
-
-def backward(loss, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
-    """Tensor.backward without asking again who stands above it."""
-    torch.autograd.backward(loss, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def attention(
@@ -164,7 +179,10 @@ def attention(
 
     The one for 16 bits takes no mask; the other one has as many heads of keys as of queries.
     """
-    if attn_mask is None and query.dtype in (torch.float16, torch.bfloat16):
+    if torch.is_autocast_enabled("cpu"):
+        dtype = torch.get_autocast_dtype("cpu")
+        query, key, value = (each.to(dtype) for each in (query, key, value))
+    if attn_mask is None and query.dtype in _HALVES:
         kernel = aten._scaled_dot_product_flash_attention
         return kernel(query, key, value, dropout_p, is_causal, scale=scale)[0]
     if enable_gqa:

@@ -60,7 +60,9 @@ def pretend(ranks: int, watch: Watch):
     _gpu(local)
     _modules(machine, watch)
     _left_out()
-    with machine.fake, machine, CudaCalls(machine):
+    calls = CudaCalls(machine)
+    _backward(calls)
+    with machine.fake, machine, calls:
         yield
 
 
@@ -186,6 +188,26 @@ def _modules(machine: FakeMachine, watch: Watch) -> None:
         return storage
 
     torch.UntypedStorage.resize_ = resize_storage
+
+
+def _backward(calls: CudaCalls) -> None:
+    """Whoever calls backward is asked by `calls`, which then stands aside: it has to come back."""
+    run = torch.autograd.graph._engine_run_backward
+
+    def run_backward(*args, **kwargs):
+        with calls:
+            return run(*args, **kwargs)
+
+    torch.autograd._engine_run_backward = run_backward
+    torch.autograd.graph._engine_run_backward = run_backward
+    move = nn.Module.to
+
+    @wraps(move)
+    def move_module(self, *args, **kwargs):
+        places = (torch.device("cuda", where) if type(where) is int else where for where in args)
+        return move(self, *places, **kwargs)
+
+    nn.Module.to = move_module
 
 
 def _left_out() -> None:

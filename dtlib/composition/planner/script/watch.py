@@ -57,6 +57,8 @@ class Watch:
     def phase(self) -> str:
         """Where the step is now."""
         if torch._C._current_graph_task_id() != -1:
+            if not self.kept:
+                self.kept = self.held.sum_of("activations")
             self._after = True
             return self._say("backward")
         if self._after:
@@ -144,7 +146,8 @@ class Watch:
 
     def _restart(self) -> None:
         self.collectives: list[ScriptCollective] = []
-        self.flops, self.forwards, self.again = dict.fromkeys(PHASES, 0), 0, 0
+        self.flops = dict.fromkeys(PHASES, 0)
+        self.forwards = self.again = self.kept = 0
         self.held.restart()
 
     def _say(self, phase: str) -> str:
