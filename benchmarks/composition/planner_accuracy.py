@@ -1,0 +1,119 @@
+"""How good are the planner's times? Against published step times, beside two others.
+
+    python -m benchmarks.composition.planner_accuracy --data DIR
+
+One line for each table of the folder: the planner's mean |predicted / measured - 1| and the median
+of predicted / measured; then the errors of `estimate`, which cannot describe all runs, and of a
+baseline of one parameter: every run reaches the same share of the peak, with its bubble on top.
+The constants are the same for all tables (`software_profiles`, `SUSTAINED`).
+
+nanotron's runs are a faulty ruler: a quarter of the pairs that differ in ZeRO's stage alone differ
+by a factor of two. For them both errors are medians, of the runs without a pipeline and at most
+eight ranks to a layer, and of all; and the regret says how much slower than the best of a cell (a
+model and a number of GPUs) the layout is that the planner would choose.
+"""
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean, median
+
+import numpy as np
+
+from benchmarks.published_times import READERS, Run, read_runs
+from dtlib.composition import step_times
+from dtlib.estimator import estimate
+from dtlib.layouts import Layouts
+
+SHARE = 0.45  # of the peak: the baseline's only parameter
+MARGIN = 1.15  # by which a pipeline is taken to be slower than predicted, as `plan` does
+NANOTRON = "nanotron_ultrascale_h100.csv"
+
+
+def predicted(runs: list[Run]) -> np.ndarray:
+    """Seconds of each run, those of one model, cluster, batch and library at once."""
+    groups = defaultdict(list)
+    for place, run in enumerate(runs):
+        key = run.spec, run.cluster, run.batch, run.software, run.dtype
+        groups[key].append(place)
+    found = np.zeros(len(runs))
+    for (spec, cluster, batch, software, dtype), places in groups.items():
+        layouts = Layouts.of([runs[place].layout for place in places], spec.layers)
+        found[places] = step_times(
+            spec, cluster, layouts, batch=batch, seq=spec.context, software=software, dtype=dtype
+        )
+    return found
+
+
+def estimated(runs: list[Run]) -> list[float]:
+    """Predicted over measured by `estimate`, for the runs that it can describe."""
+    found = []
+    for run in runs:
+        try:
+            layout = run.layout | {"stages": None}
+            step = estimate(run.spec, run.cluster, layout, batch=run.batch, dtype=run.dtype)["step"]
+        except ValueError:
+            continue
+        found.append(step / run.seconds)
+    return found
+
+
+def error(ratios, middle=mean) -> float:
+    """Mean, or another middle, of |predicted / measured - 1|."""
+    return middle(abs(ratio - 1) for ratio in ratios) if len(ratios) else float("nan")
+
+
+def line(name: str, runs: list[Run], seconds: np.ndarray, middle=mean) -> str:
+    """One line of the table."""
+    ratios = [float(time / run.seconds) for time, run in zip(seconds, runs, strict=True)]
+    before = estimated(runs)
+    baseline = [run.baseline(SHARE) / run.seconds for run in runs]
+    return (
+        f"{name:<32} {len(runs):>5} {error(ratios, middle):>8.1%} {median(ratios):>7.2f}"
+        f" {len(before):>9} {error(before, middle):>8.1%} {error(baseline, middle):>9.1%}"
+    )
+
+
+def regrets(runs: list[Run], seconds: np.ndarray) -> tuple[list[float], list[float]]:
+    """Of each cell: how much slower than its best the chosen layout is, and the first five are.
+
+    Where a layout was run more than once, its time is the median.
+    """
+    cells = defaultdict(lambda: defaultdict(list))
+    for run, time in zip(runs, seconds, strict=True):
+        score = time * (MARGIN if run.layout.pp > 1 else 1)
+        cells[run.name, run.ranks][repr(run.layout)].append((score, run.seconds))
+    first, five = [], []
+    for layouts in cells.values():
+        ranked = sorted((some[0][0], median(s for _, s in some)) for some in layouts.values())
+        best = min(measured for _, measured in ranked)
+        behind = [measured / best - 1 for _, measured in ranked]
+        first.append(behind[0])
+        five.append(mean(behind[:5]))
+    return first, five
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="a folder with CSV files")
+    folder = parser.parse_args().data
+    print(f"{'':<32} {'runs':>5} {'planner':>8} {'median':>7} {'described':>9} {'estimate':>8}"
+          f" {'baseline':>9}")  # fmt: skip
+    for name in READERS:
+        runs = read_runs(folder, name)
+        if not runs:
+            continue
+        seconds = predicted(runs)
+        if name != NANOTRON:
+            print(line(name, runs, seconds))
+            continue
+        plain = [i for i, run in enumerate(runs) if run.layout.pp == 1 and run.layout.tp <= 8]
+        print(line("nanotron, pp 1 and tp to 8", [runs[i] for i in plain], seconds[plain], median))
+        print(line("nanotron, all", runs, seconds, median))
+        first, five = regrets(runs, seconds)
+        print(f"{'regret of the first':<32} {len(first):>5} median {median(first):.1%}, "
+              f"mean {mean(first):.1%}; of the first five: median {median(five):.1%}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What a cluster gives to a step: sustained products, memory traffic, collectives and messages.
+
+A `Machine` is a cluster with what its data sheet does not say: the share of the speed of single
+products that a step of thousands of them keeps, since their power lowers the clock.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dtlib.collectives.nccl.network import collective_model, collective_time, network_model
+from dtlib.formulas.require import is_number, require
+from dtlib.machines.machine import GPU, Cluster
+
+# Shares of the speed of single products that are kept in training.
+SUSTAINED = {"a100-sxm": 1.0, "h100-sxm": 0.85, "h200-sxm": 0.85, "b200-sxm": 0.615}
+
+SPREAD = 0.012
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A cluster, and the share of its products' speed that it sustains.
+
+    Raises ValueError for a share outside 0 to 1.
+    """
+
+    cluster: Cluster
+    sustained: float
+    spread: float = SPREAD
+
+    def __post_init__(self):
+        good = is_number(self.sustained) and 0 < self.sustained <= 1
+        require(good, "Machine", "sustained", self.sustained, "a share above 0, to 1")
+
+    @property
+    def gpu(self) -> GPU:
+        return self.cluster.node.gpu
+
+    def collective(self, operation: str, n, P, stride, ports: int | None = None):
+        """Seconds of a collective of P ranks that are `stride` apart, through some ports or all."""
+        cluster = self.cluster
+        if ports is not None:
+            node = replace(cluster.node, nics=min(ports, cluster.node.nics))
+            cluster = replace(cluster, node=node)
+        return collective_time(cluster, operation, n, P, stride)
+
+    def message(self, n, stride, ranks):
+        """Seconds of a message of n bytes to the rank `stride` further, in a chain of `ranks`.
+
+        Where the chain leaves a node, its slowest message does, through one port.
+        """
+        node = self.cluster.node
+        inside = ranks <= node.gpus
+        model = collective_model(node.gpu)
+        near = model.launch + model.alpha + n / model.beta
+        network = network_model(node.nic)
+        far = model.launch + network.alpha + n / (network.share * node.nic.beta)
+        return np.where(inside, near, far)
+
+
+def machine_of(cluster: Cluster) -> Machine:
+    """The machine of a cluster; a GPU that was not fitted sustains what the newest one does.
+
+    >>> from dtlib.foundations import Cluster, catalog
+    >>> machine_of(Cluster(catalog["dgx-h100"], 8)).sustained
+    0.88
+    """
+    share = SUSTAINED.get(cluster.node.gpu.name, min(SUSTAINED.values()))
+    return Machine(cluster, share, SPREAD)

@@ -1,0 +1,20 @@
+"""What an unmodified training script sends and holds, read without a GPU and without other ranks.
+
+`reading`, its nouns; `machine`, tensors without values; `held`, the bytes of each moment; `watch`,
+which notes what happens, phase by phase; `rank_zero`, the world in which the script runs; `guess`,
+the layout that it speaks for; `child`, its process; `reader`, the door.
+"""
+
+from typing import TYPE_CHECKING
+
+from dtlib.lazy import face
+
+if TYPE_CHECKING:
+    from dtlib.composition.planner.script.reading import (
+        ScriptCollective,
+        ScriptParameter,
+        ScriptReading,
+    )
+    from dtlib.composition.planner.script.reader import ScriptError, read_script
+
+__getattr__, __dir__, __all__ = face(__name__)
