@@ -1,4 +1,4 @@
-"""What the step of a script would take on a cluster: its arithmetic at the peak, its collectives."""
+"""What a script's step would take on a cluster: arithmetic at the peak, and its collectives."""
 
 from collections import Counter
 from dataclasses import dataclass
