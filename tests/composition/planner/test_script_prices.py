@@ -14,7 +14,7 @@ EIGHT, ACROSS = tuple(range(8)), (0, 8)
 
 def read(*collectives) -> ScriptReading:
     return ScriptReading(
-        "train.py", 16, (), (), collectives, {"parameters": 10**9}, {"forward": 989 * 10**12},
+        "train.py", 16, (), (), collectives, {"parameters": 10**9}, 0, {"forward": 989 * 10**12},
         (1, 8), 1, Layout(tp=8, dp=2), "a mesh",
     )  # fmt: skip
 
