@@ -5,14 +5,12 @@ meaning, and typical values on which every formula is checked. To use a new symb
 """
 
 from dtlib.formulas.symbol import Symbol
+from dtlib.formulas.symbols import LATER
 from dtlib.formulas.table import Table, Tables
 
 _MACHINE, _MESSAGE = "Links and machines", "Messages"
 _RANKS, _WORK = "Ranks and how they are grouped", "Work and time"
 _MODEL = "Models"
-_MONEY = "Money, energy and failures"
-_DATA = "Data and queues"
-_PRODUCT = "Matrix products on a GPU"
 _COUNTS = (1, 2, 3, 8, 64, 1000)
 _RATES = (1e9, 5e10, 4.5e11)
 
@@ -265,85 +263,7 @@ _SYMBOLS = (
     Symbol("deadline", r"T_\text{max}", "s", "time by which the run must be over", _WORK,
            (8.64e4, 7.776e6)),
     Symbol("time", r"T_\text{meas}", "s", "time that was measured", _WORK, (1e-5, 0.25)),
-    Symbol("token_bytes", r"b_\text{tok}", "B", "bytes that hold one token of the input", _DATA,
-           (2, 4, 600)),
-    Symbol("amplification", "a", "", "bytes that are read for each byte that is used", _DATA,
-           (1, 1.25, 130)),
-    Symbol("storage", r"B_\text{store}", "B/s", "bytes/s of the storage that all nodes share",
-           _DATA, (1e9, 2e11)),
-    Symbol("record_bytes", r"n_\text{rec}", "B", "bytes of one record", _DATA, (8192, 1.1e5)),
-    Symbol("block_bytes", r"n_\text{block}", "B", "bytes that storage reads at once", _DATA,
-           (4096, 1048576)),
-    Symbol("fetch", r"T_\text{fetch}", "s", "mean time to make one batch ready", _DATA, (0.05, 2)),
-    Symbol("step", r"T_\text{step}", "s", "time that a step takes once its batch is there", _DATA,
-           (0.25, 0.5)),
-    Symbol("workers", r"N_\text{work}", "", "workers that fetch batches", _DATA, (1, 4, 32)),
-    Symbol("depth", "d", "", "batches that are asked for and not yet taken", _DATA, (1, 4, 64)),
-    Symbol("slowest", r"T_\text{slowest}", "s", "time of the slowest fetch", _DATA, (0.4, 22)),
-    Symbol("cache", r"M_\text{cache}", "B", "bytes that the cache holds", _DATA, (1e12, 3e13)),
-    Symbol("fill", r"B_\text{fill}", "B/s", "bytes/s that flow into the cache", _DATA, (1e8, 3e8)),
-    Symbol("drain", r"B_\text{drain}", "B/s", "bytes/s that are taken out of the cache", _DATA,
-           (9e8, 2e9)),
-    Symbol("load", "u", "", "share of its time for which a server is busy", _DATA,
-           (0.3, 0.5, 0.9), most=1),
-    Symbol("arrival_cv", r"c_\text{a}", "", "spread of the times between arrivals, over their mean",
-           _DATA, (0.5, 1, 2)),
-    Symbol("service_cv", r"c_\text{s}", "", "spread of the service times, over their mean", _DATA,
-           (0.25, 1, 2)),
-    Symbol("service", r"T_\text{serve}", "s", "mean time of one service", _DATA, (0.001, 0.01)),
-    Symbol("interval", r"\tau_\text{c}", "s", "work between two checkpoints", _MONEY,
-           (600, 3600, 2e4)),
-    Symbol("piece", "U", "s", "work that must be done without an interruption", _MONEY,
-           (0.5, 100, 3e3)),
-    Symbol("write_time", r"\delta", "s", "time for which writing a checkpoint stops the job",
-           _MONEY, (1, 120, 600)),
-    Symbol("mtbf", r"\mu", "s", "mean time between failures, of one machine or of the whole job",
-           _MONEY, (2e3, 7.2e4, 1e6)),
-    Symbol("restart_time", "R", "s", "time from a failure until the job works again", _MONEY,
-           (30, 600)),
-    Symbol("persist_lag", r"L_\text{persist}", "s",
-           "time from the end of a checkpoint's write until it survives a failure", _MONEY,
-           (5, 300)),
-    Symbol("copy_time", r"\delta_\text{copy}", "s",
-           "time for which copying a checkpoint to another node's memory stops the job", _MONEY,
-           (0.05, 2)),
-    Symbol("share", r"q_\text{fail}", "",
-           "share of the failures that one kind of checkpoint undoes", _MONEY, (0.1, 0.7, 1),
-           most=1),
-    Symbol("price", r"c_\text{GPU}", "USD/s", "price of one GPU", _MONEY, (4e-4, 1.1e-3)),
-    Symbol("budget", r"C_\text{max}", "USD", "money that the run may cost", _MONEY, (5e4, 1e7)),
-    Symbol("purchase", r"C_\text{buy}", "USD",
-           "what a GPU costs to buy, with its share of server and network", _MONEY, (2e4, 5.5e4)),
-    Symbol("running", r"c_\text{run}", "USD/s", "what one hour of a GPU of one's own costs to run",
-           _MONEY, (2e-5, 1.5e-4)),
-    Symbol("lifetime", r"T_\text{life}", "s", "time after which a bought GPU is worth nothing",
-           _MONEY, (9e7, 1.6e8)),
-    Symbol("utilisation", r"\phi", "", "share of its life in which a GPU is used", _MONEY,
-           (0.1, 0.5, 1), most=1),
-    Symbol("power", r"\text{TDP}", "W", "electric power of one GPU at full load", _MONEY,
-           (400, 700, 1000)),
-    Symbol("pue", r"\text{PUE}", "", "power of the whole building over that of its computers",
-           _MONEY, (1, 1.1, 1.5)),
-    Symbol("rows", "X", "", "rows of a product's result", _PRODUCT, (1, 300, 8192)),
-    Symbol("columns", "Y", "", "columns of a product's result", _PRODUCT, (64, 4096, 53248)),
-    Symbol("inner", "K", "", "length of the sum in each of a product's numbers", _PRODUCT,
-           (256, 4096, 65536)),
-    Symbol("tile_rows", r"X_\text{tile}", "", "rows of the tile that one multiprocessor computes",
-           _PRODUCT, (64, 128, 256)),
-    Symbol("tile_columns", r"Y_\text{tile}", "",
-           "columns of the tile that one multiprocessor computes", _PRODUCT, (64, 128, 256)),
-    Symbol("tiles", r"N_\text{tile}", "", "tiles that cover a product's result", _PRODUCT,
-           (1, 109, 4096)),
-    Symbol("sms", r"N_\text{sm}", "", "streaming multiprocessors of one GPU", _PRODUCT,
-           (108, 132, 148)),
-    Symbol("edge", r"\epsilon", "", "multiply-adds that fetching one number costs a multiprocessor",
-           _PRODUCT, (2, 8, 16)),
-    Symbol("peak_fraction", r"\sigma_F", "", "share of the peak rate that a kernel reaches",
-           _PRODUCT, (0.5, 0.8, 1), most=1),
-    Symbol("bandwidth_fraction", r"\sigma_B", "",
-           "share of the memory bandwidth that a kernel reaches", _PRODUCT, (0.5, 0.8, 1), most=1),
-    Symbol("launch", r"T_\text{launch}", "s", "time that starting and ending a kernel takes",
-           _PRODUCT, (1e-6, 4e-6)),
+    *LATER,
 )  # fmt: skip
 
 NOTATION: dict[str, Symbol] = {symbol.name: symbol for symbol in _SYMBOLS}
