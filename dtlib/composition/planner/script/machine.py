@@ -138,8 +138,8 @@ class CudaCalls(TorchFunctionMode):
         moved = name == "to" and len(args) > 1 and type(args[1]) is int
         if moved or (name == "cuda" and isinstance(args[0], torch.Tensor)):
             return self.machine.to_gpu(args[0])
-        if func is torch.device and isinstance(args[0], int):
-            return torch.device("cuda", args[0])
+        if func is torch.device:
+            return func("cuda", *args) if type(args[0]) is int else func(*args, **kwargs)
         here = tree_map(on_this_machine, (args, _device_of_index(kwargs)))
         if name in _IN_32_BITS and torch.is_autocast_enabled("cpu"):
             here = tree_map(_in_32_bits, here)

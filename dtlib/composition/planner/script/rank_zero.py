@@ -19,6 +19,7 @@ import torch.multiprocessing
 from torch import nn
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -126,7 +127,7 @@ def _gpu(local: int) -> None:
         "is_available": True, "device_count": local, "is_bf16_supported": True,
         "get_device_name": "GPU", "get_device_capability": (9, 0),
         "get_device_properties": properties, "mem_get_info": (_MEMORY, _MEMORY),
-        "memory_summary": "", "get_rng_state_all": [],
+        "memory_summary": "", "get_rng_state_all": [], "get_rng_state": None,
     }  # fmt: skip
     for name, value in constant.items():
         setattr(torch.cuda, name, _always(value))
@@ -162,6 +163,7 @@ def _modules(machine: FakeMachine, watch: Watch) -> None:
             return rebuild(reducer)
 
     DistributedDataParallel.__init__ = make_replica
+    FullyShardedDataParallel.__init__ = _first_fsdp
     dist.Reducer._rebuild_buckets = rebuild_buckets
     dist._verify_params_across_processes = lambda *args: None
     propagate = ShardingPropagator._propagate_tensor_meta_non_cached
@@ -233,6 +235,11 @@ def _left_out() -> None:
         autocast(self, device_type, dtype, *args, **kwargs)
 
     torch.autocast.__init__ = cast
+
+
+def _first_fsdp(self, *args, **kwargs):
+    raise NotImplementedError("FullyShardedDataParallel, the first FSDP, asks for a real GPU; "
+                              "its successor, torch.distributed.fsdp.fully_shard, can be read")  # fmt: skip
 
 
 def _without_values(machine: FakeMachine, weight):
