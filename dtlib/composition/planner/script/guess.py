@@ -86,7 +86,7 @@ def _adds_gradients(watch: Watch) -> set:
 
 def _zero(watch: Watch, shards: set) -> int:
     if not shards:
-        return int(type(watch.optimizer).__name__ == "ZeroRedundancyOptimizer")
+        return int("ZeroRedundancyOptimizer" in watch.optimizers)
     again = any(
         each.operation == "all_gather" and each.phase == "backward" and each.ranks in shards
         for each in watch.collectives

@@ -13,6 +13,7 @@ from functools import wraps
 from types import SimpleNamespace
 
 import torch
+import torch.cuda.nccl
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing
@@ -23,14 +24,11 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.data import DataLoader
 
-from dtlib.composition.planner.script.machine import (
-    CudaCalls,
-    FakeMachine,
-    attention,
-    on_this_machine,
-)
+from dtlib.composition.planner.script import kernels
+from dtlib.composition.planner.script.machine import CudaCalls, FakeMachine, on_this_machine
 from dtlib.composition.planner.script.watch import Watch
 
 NODE = 8
@@ -105,6 +103,8 @@ def _groups(ranks: int, watch: Watch) -> None:
 
     c10d._new_process_group_helper = fake_group
     c10d.rendezvous = rendezvous
+    for name in ("_object_to_tensor", "_tensor_to_object"):
+        setattr(c10d, name, _with_values(getattr(c10d, name)))
     c10d.is_nccl_available = dist.is_nccl_available = lambda: True
     torch.multiprocessing.spawn = lambda fn, args=(), nprocs=1, **options: fn(0, *args)
     make = DeviceMesh.__init__
@@ -134,6 +134,8 @@ def _gpu(local: int) -> None:
     torch.cuda.memory_stats = lambda *args, **kwargs: defaultdict(int)
     for name in ("Stream", "Event", "stream", "current_stream", "default_stream", "device"):
         setattr(torch.cuda, name, Idle)
+    torch.version.cuda = "12.8"
+    torch.cuda.nccl.version = _always((2, 27, 3))
     for name in ("range_push", "range_pop", "mark", "range"):
         setattr(torch.cuda.nvtx, name, Idle)
     torch.accelerator.current_accelerator = _always(torch.device("cuda"))
@@ -173,7 +175,8 @@ def _modules(machine: FakeMachine, watch: Watch) -> None:
             return propagate(self, schema)
 
     ShardingPropagator._propagate_tensor_meta_non_cached = ask_for_a_shape
-    torch.nn.functional.scaled_dot_product_attention = attention
+    nn.functional.scaled_dot_product_attention = kernels.attention
+    nn.functional.rms_norm = kernels.rms_norm
     swap = torch.utils.swap_tensors
 
     def swap_tensors(one, other):
@@ -255,6 +258,17 @@ def _because(watch: Watch, cause: str):
         yield
     finally:
         watch.cause = before
+
+
+def _with_values(function):
+    """The function on tensors as they are without any mode: objects travel as their bytes."""
+
+    @wraps(function)
+    def carried_out(*args, **kwargs):
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return carried_out
 
 
 def _always(value):
