@@ -36,7 +36,7 @@ _KEPT = 34 * _TOKENS * 7168 / 4
 _INPUT = 2 * _TOKENS * 7168
 
 does_it_fit = Numbers(
-    "ex-does-it-fit",
+    "ex-fits-on-a-stage",
     About("Does it fit?", "compute", 2, 15,
           "account for state and activations of a stage", ("x27.2",)),
     [
