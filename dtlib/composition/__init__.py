@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from dtlib.composition.planner.step import step_parts, step_sheet, step_times
     from dtlib.memory.account.many import rank_memories
     from dtlib.composition.planner.legal import (
-        Task,
+        Workload,
         broken_rules,
         candidate_layouts,
         factorisations,

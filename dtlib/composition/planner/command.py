@@ -96,11 +96,11 @@ def as_data(plans: Plans, broken: Sequence[str] = (), count: int = 5) -> dict:
     """The best plans as data: seconds, bytes, shares; fields of a layout by name."""
     question = plans.question
     return {
-        "model": question.task.spec.name,
+        "model": question.work.spec.name,
         "gpus": question.cluster.ranks,
         "gpu": question.cluster.node.gpu.name,
-        "batch": question.task.batch,
-        "seq": question.task.seq,
+        "batch": question.work.batch,
+        "seq": question.work.seq,
         "software": question.software,
         "limit_bytes": question.limit,
         "funnel": dict(plans.funnel),

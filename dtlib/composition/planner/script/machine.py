@@ -127,8 +127,9 @@ class CudaCalls(TorchFunctionMode):
         if name in ("numpy", "tolist", "__array__") and isinstance(args[0], FakeTensor):
             with unset_fake_temporarily():
                 return func(torch.ones(args[0].shape, dtype=args[0].dtype), *args[1:], **kwargs)
-        if name == "scaled_dot_product_attention":
-            return attention(*args, **kwargs)
+        if func is torch.Tensor.backward:
+            with self:  # what is computed again on the way is led here, too
+                return backward(*args, **kwargs)
         if name == "cuda" and isinstance(args[0], torch.Tensor):
             return self.machine.to_gpu(args[0])
         here = tree_map(on_this_machine, (args, kwargs))
@@ -149,6 +150,11 @@ def on_this_machine(what):
 def _names_cuda(args, kwargs) -> bool:
     named = [*args, *kwargs.values()]
     return any(on_this_machine(what) is not what for what in named)
+
+
+def backward(loss, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
+    """Tensor.backward without asking again who stands above it."""
+    torch.autograd.backward(loss, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def attention(

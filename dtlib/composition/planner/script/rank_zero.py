@@ -24,7 +24,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.data import DataLoader
 
-from dtlib.composition.planner.script.machine import CudaCalls, FakeMachine, on_this_machine
+from dtlib.composition.planner.script.machine import (
+    CudaCalls,
+    FakeMachine,
+    attention,
+    on_this_machine,
+)
 from dtlib.composition.planner.script.watch import Watch
 
 NODE = 8
@@ -164,6 +169,7 @@ def _modules(machine: FakeMachine, watch: Watch) -> None:
             return propagate(self, schema)
 
     ShardingPropagator._propagate_tensor_meta_non_cached = ask_for_a_shape
+    torch.nn.functional.scaled_dot_product_attention = attention
     swap = torch.utils.swap_tensors
 
     def swap_tensors(one, other):

@@ -145,7 +145,6 @@ class Watch:
     def _restart(self) -> None:
         self.collectives: list[ScriptCollective] = []
         self.flops, self.forwards, self.again = dict.fromkeys(PHASES, 0), 0, 0
-        self._after = False
         self.held.restart()
 
     def _say(self, phase: str) -> str:

@@ -9,9 +9,10 @@ import pytest
 
 from dtlib.__main__ import main
 from dtlib.composition import plan, rank_memories, step_times
-from dtlib.composition.planner import plans as plans_module
+from dtlib.composition.planner import costs as costs_module
 from dtlib.composition.planner.command import cluster_of, read_assertion
-from dtlib.composition.planner.plans import Costs, Plans, Question
+from dtlib.composition.planner.costs import Costs, Question
+from dtlib.composition.planner.plans import Plans
 from dtlib.composition.planner.reasons import CHOICES
 from dtlib.foundations import Cluster, TransformerSpec, catalog, published_models
 from dtlib.layout import Layout
@@ -137,11 +138,11 @@ def test_what_cannot_be_planned_says_why():
 
 def test_sabotage_an_order_without_time_is_found(monkeypatch, plans):
     """With the engine's times turned round, the first is no longer the best one by one."""
-    right = plans_module.step_parts
+    right = costs_module.step_parts
     wrong = lambda *args, **options: {  # noqa: E731
         cause: -seconds for cause, seconds in right(*args, **options).items()
     }
-    monkeypatch.setattr(plans_module, "step_parts", wrong)
+    monkeypatch.setattr(costs_module, "step_parts", wrong)
     assert plan(LLAMA, NODES, **OF)[0].layout != plans[0].layout
 
 
