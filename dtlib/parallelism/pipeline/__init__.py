@@ -2,7 +2,8 @@
 
 The nouns stand in `schedule`, which prints itself by `grid`; builders in `builders`, `v_shaped` and
 `automatic`; `play` works through the rows, by the numbers of `results`, for `check` and
-`simulation`; then `drawing`; the equations in `cost`; `execute` runs a schedule on real ranks.
+`simulation`; then `drawing`; the equations in `cost` and, where stages are uneven, in `uneven`;
+`execute` runs a schedule on real ranks.
 """
 
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         zero_bubble_least_wait_time, zero_bubble_peak_count, dual_pipe_wait_time,
         pipeline_sent_bytes, pipeline_bubble_time, pipeline_send_time,
     )
+    from dtlib.parallelism.pipeline.uneven import pipeline_time
     from dtlib.parallelism.pipeline.stages import GPTStage, stages_of
     from dtlib.parallelism.pipeline.execute import PipelineRun, run
 # fmt: on

@@ -168,6 +168,16 @@ def test_a_plan_from_a_terminal(capsys):
     assert "What each rule left" in printed and "is not legal: the sequences divide" in printed
 
 
+def test_a_plan_is_written_and_read_back(capsys, tmp_path):
+    assert main([*RUN, "--write", "megatron"]) == 0
+    text = capsys.readouterr().out
+    assert "--tensor-model-parallel-size" in text
+    file = tmp_path / "run.sh"
+    file.write_text(text)
+    assert main([*RUN, "--read", "megatron", str(file)]) == 0
+    assert "is as good as the first" in capsys.readouterr().out
+
+
 def test_an_assertion_that_does_not_hold_is_exit_status_1(capsys):
     assert main([*RUN, "--assert", "time < 1 ms"]) == 1
     assert "time < 1 ms does not hold: time of the best layout is" in capsys.readouterr().err
@@ -185,6 +195,9 @@ def test_an_assertion_that_does_not_hold_is_exit_status_1(capsys):
         (["--why", "tp"], "expected fields such as tp=8"),
         (["--why", "width=3"], "no field 'width'"),
         (["--batch", "0"], "batch is 0"),
+        (["--write", "paper"], "paper"),
+        (["--read", "megatron", "nowhere.sh"], "nowhere.sh"),
+        (["--script", "nowhere.py"], "nowhere.py"),
         (["--why", "tp=3"], "the ranks of layout is 30, but must be 32"),
     ],
 )
