@@ -1,6 +1,6 @@
 """How good are the planner's times? Against published step times, beside two others.
 
-    python -m benchmarks.composition.planner_accuracy --data DIR
+    python -m benchmarks.composition.planner_accuracy --data DIR [--save]
 
 One line for each table of the folder: the planner's mean |predicted / measured - 1| and the median
 of predicted / measured; then the errors of `estimate`, which cannot describe all runs, and of a
@@ -15,12 +15,15 @@ model and a number of GPUs) the layout is that the planner would choose.
 
 import argparse
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
 
-from benchmarks.published_times import READERS, Run, read_runs
+from benchmarks.published_times import Run, read_runs
+from dtlib import recordings
 from dtlib.composition import step_times
 from dtlib.estimator import estimate
 from dtlib.layouts import Layouts
@@ -28,6 +31,17 @@ from dtlib.layouts import Layouts
 SHARE = 0.45  # of the peak: the baseline's only parameter
 MARGIN = 1.15  # by which a pipeline is taken to be slower than predicted, as `plan` does
 NANOTRON = "nanotron_ultrascale_h100.csv"
+TABLES = {
+    "megatron_sc21_table1.csv": "Megatron 2021, table 1",
+    "megatron_sc21_training_time.csv": "Megatron 2021, two trainings",
+    "vtrain_single_a100.csv": "vTrain, one node",
+    "vtrain_multi_a100.csv": "vTrain, to 512 GPUs",
+    NANOTRON: "Ultra-Scale, no pipeline, tp to 8",
+    "llm_foundry_mpt.csv": "llm-foundry",
+    "torchtitan.csv": "TorchTitan",
+    "simumax_b200.csv": "SimuMax, B200",
+    "megatron_bridge.csv": "Megatron-Bridge, 16 bits",
+}
 
 
 def predicted(runs: list[Run]) -> np.ndarray:
@@ -63,15 +77,68 @@ def error(ratios, middle=mean) -> float:
     return middle(abs(ratio - 1) for ratio in ratios) if len(ratios) else float("nan")
 
 
-def line(name: str, runs: list[Run], seconds: np.ndarray, middle=mean) -> str:
-    """One line of the table."""
-    ratios = [float(time / run.seconds) for time, run in zip(seconds, runs, strict=True)]
-    before = estimated(runs)
-    baseline = [run.baseline(SHARE) / run.seconds for run in runs]
-    return (
-        f"{name:<32} {len(runs):>5} {error(ratios, middle):>8.1%} {median(ratios):>7.2f}"
-        f" {len(before):>9} {error(before, middle):>8.1%} {error(baseline, middle):>9.1%}"
-    )
+@dataclass(frozen=True)
+class Judged:
+    """The ratios predicted / measured of a table: of the planner, of `estimate`, of one share."""
+
+    name: str
+    planner: list[float]
+    estimate: list[float]
+    share: list[float]
+    middle: Callable = mean
+
+    def __str__(self) -> str:
+        errors = [error(x, self.middle) for x in (self.planner, self.estimate, self.share)]
+        return (
+            f"{self.name:<32} {len(self.planner):>5} {errors[0]:>8.1%}"
+            f" {median(self.planner):>7.2f} {len(self.estimate):>9} {errors[1]:>8.1%}"
+            f" {errors[2]:>9.1%}"
+        )
+
+
+def judge(name: str, runs: list[Run], seconds: np.ndarray, middle=mean) -> Judged:
+    """A table's runs beside what three models say of them."""
+    planner = [float(time / run.seconds) for time, run in zip(seconds, runs, strict=True)]
+    share = [run.baseline(SHARE) / run.seconds for run in runs]
+    return Judged(name, planner, estimated(runs), share, middle)
+
+
+def judge_all(folder: Path) -> Iterator[Judged]:
+    """The tables of a folder, one after the other; the regrets of nanotron's are printed."""
+    for name, title in TABLES.items():
+        runs = read_runs(folder, name)
+        if not runs:
+            continue
+        seconds = predicted(runs)
+        if name != NANOTRON:
+            yield judge(title, runs, seconds)
+            continue
+        plain = [i for i, run in enumerate(runs) if run.layout.pp == 1 and run.layout.tp <= 8]
+        yield judge(title, [runs[i] for i in plain], seconds[plain], median)
+        yield judge("Ultra-Scale, all", runs, seconds, median)
+        first, five = regrets(runs, seconds)
+        print(f"{'regret of the first':<32} {len(first):>5} median {median(first):.1%}, "
+              f"mean {mean(first):.1%}; of the first five: median {median(five):.1%}")  # fmt: skip
+
+
+def save(tables: list[Judged], most: int = 100) -> None:
+    """Record the errors, and of each table at most so many ratios, evenly out of all, to plot."""
+    samples = {}
+    for table in tables:
+        samples[f"engine, {table.name}"] = [error(table.planner, table.middle)]
+        samples[f"one share, {table.name}"] = [error(table.share, table.middle)]
+    recordings.save(
+        "planner-accuracy", samples,
+        tables=[table.name for table in tables],
+        counts=[len(table.planner) for table in tables],
+        middles=[table.middle.__name__ for table in tables],
+        ratios={table.name: _some(sorted(table.planner), most) for table in tables},
+    )  # fmt: skip
+
+
+def _some(ratios: list[float], most: int) -> list[float]:
+    places = np.linspace(0, len(ratios) - 1, min(most, len(ratios))).round().astype(int)
+    return [round(ratios[place], 4) for place in places]
 
 
 def regrets(runs: list[Run], seconds: np.ndarray) -> tuple[list[float], list[float]]:
@@ -96,23 +163,16 @@ def regrets(runs: list[Run], seconds: np.ndarray) -> tuple[list[float], list[flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder with CSV files")
-    folder = parser.parse_args().data
+    parser.add_argument("--save", action="store_true", help="record the errors")
+    arguments = parser.parse_args()
     print(f"{'':<32} {'runs':>5} {'planner':>8} {'median':>7} {'described':>9} {'estimate':>8}"
-          f" {'baseline':>9}")  # fmt: skip
-    for name in READERS:
-        runs = read_runs(folder, name)
-        if not runs:
-            continue
-        seconds = predicted(runs)
-        if name != NANOTRON:
-            print(line(name, runs, seconds))
-            continue
-        plain = [i for i, run in enumerate(runs) if run.layout.pp == 1 and run.layout.tp <= 8]
-        print(line("nanotron, pp 1 and tp to 8", [runs[i] for i in plain], seconds[plain], median))
-        print(line("nanotron, all", runs, seconds, median))
-        first, five = regrets(runs, seconds)
-        print(f"{'regret of the first':<32} {len(first):>5} median {median(first):.1%}, "
-              f"mean {mean(first):.1%}; of the first five: median {median(five):.1%}")  # fmt: skip
+          f" {'one share':>9}")  # fmt: skip
+    tables = []
+    for table in judge_all(arguments.data):
+        print(table, flush=True)
+        tables.append(table)
+    if arguments.save:
+        save(tables)
 
 
 if __name__ == "__main__":

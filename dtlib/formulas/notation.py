@@ -223,7 +223,7 @@ _SYMBOLS = (
     Symbol("passes", r"N_\text{pass}", "", "passes through a layer, the backward one counted twice",
            _WORK, (3, 4)),
     Symbol("again", r"N_\text{again}", "", "forward passes that are done a second time", _WORK,
-           (0, 1), most=1),
+           (0.5, 1), most=1),
     Symbol("layer_host", r"t_\text{host}", "s", "time that a host needs to start a layer's kernels",
            _WORK, (4e-4, 8e-4)),
     Symbol("calls", r"N_\text{call}", "", "collectives in one pass of a layer", _WORK, (2, 4)),

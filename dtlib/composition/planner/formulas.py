@@ -41,13 +41,13 @@ def starving_time(computing, host, sharpness):
 def passes_time(f, b, again):
     """The time of all passes of one micro-batch: forward, backward, and what is done again.
 
-    >>> passes_time(f=1.0, b=2.5, again=1)
-    4.5
+    >>> passes_time(f=2.0, b=2.5, again=1)
+    6.5
     """
     return (1 + again) * f + b
 
 
-@formula(r"T_\text{slowest}", "s", "counting", _EVEN)
+@formula(r"T_\text{slow}", "s", "counting", _EVEN)
 def slowest_stage_time(
     micro_time, layers, most_layers, first_layers, last_layers, first_tables, last_tables
 ):
@@ -69,7 +69,7 @@ def slowest_stage_time(
 
 
 @formula(
-    r"T_\text{wait}",
+    r"T_\text{uneven}",
     "s",
     "Narayanan et al. 2021, with unequal stages",
     "1F1B, or its interleaved form; the slowest stage never waits once it is busy",
@@ -80,13 +80,13 @@ def pipeline_wait_time(p, m, v, slowest_stage, all_stages):
     The slowest stage does its m micro-batches, and the others fill and drain around it, in v parts;
     a rank works for m times the mean of all stages.
 
-    >>> pipeline_wait_time(p=4, m=8, v=1, slowest_stage=3.0, all_stages=12.0)
-    9.0
+    >>> pipeline_wait_time(p=4, m=8, v=2, slowest_stage=3.0, all_stages=12.0)
+    4.5
     """
     return m * slowest_stage + (all_stages - slowest_stage) / v - m * all_stages / p
 
 
-@formula(r"T_\text{sends}", "s", "counting", "each rank sends in both directions, in v parts")
+@formula(r"T_\text{stage sends}", "s", "counting", "each rank sends in both directions, in v parts")
 def stage_sends_time(m, v, hop_time):
     """The time that a stage's messages take in a step: one forward and one backward, v times.
 
@@ -103,7 +103,7 @@ def hiding_time(slowest_stage, m, zero):
     Up to ZeRO's stage 1 that is the backward pass of the last micro-batch; from stage 2 on, where
     every micro-batch exchanges, it is all of them.
 
-    >>> hiding_time(3.0, m=8, zero=1), hiding_time(3.0, m=8, zero=3)
+    >>> hiding_time(3.0, m=8, zero=1), hiding_time(3.0, m=8, zero=2)
     (2.0, 24.0)
     """
     return slowest_stage * where(zero < 2, 2 / 3, m)
@@ -126,7 +126,7 @@ def straggling_time(slowest_stage, m, spread, P):
     return m * slowest_stage * spread * sqrt(2 * ln(P))
 
 
-@formula(r"T_\text{opt}", "s", "counting", "bound by memory")
+@formula(r"T_\text{optimizer}", "s", "counting", "bound by memory")
 def optimizer_time(params, params_bytes, bandwidth, bandwidth_fraction):
     """The time of the optimizer's own step: state, gradients and weights through memory.
 

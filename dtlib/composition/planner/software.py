@@ -132,13 +132,13 @@ _PROFILES = (
     _MEGATRON_2021,
     Software(
         name="megatron", layer_host=9.5e-4, call_host=1e-4, send_host=4.2e-4, ends_host=4.2e-3,
-        step_host=0.0104, scattered_sends=True, warp_attention=False, tensor_overlap=0.34,
-        unfused=1.15,
+        step_host=0.0104, scattered_sends=True, warp_attention=False, overlap=0.8,
+        tensor_overlap=0.34, unfused=1.15,
     ),
     replace(_MEGATRON_2021, name="deepspeed", ports=1),
     Software(
         name="nanotron", layer_host=1.05e-3, call_host=8.6e-5, send_host=3e-4, ends_host=8e-4,
-        step_host=0.007, messages=6, tensor_overlap=0.42, unfused=1.75, optimizer_bytes=145,
+        step_host=0.007, messages=2, tensor_overlap=0.42, unfused=1.75, optimizer_bytes=145,
     ),
     _FSDP,
     replace(_FSDP, name="torchtitan", unfused=1.0, every_second=True),
