@@ -75,9 +75,7 @@ def together(spec, rows, software="megatron") -> np.ndarray:
 
 def test_many_layouts_are_the_layouts_one_by_one(spec, software):
     rows = some_layouts(spec, CLUSTER.ranks)
-    assert together(spec, rows, software) == pytest.approx(
-        alone(spec, rows, software), rel=1e-12
-    )
+    assert together(spec, rows, software) == pytest.approx(alone(spec, rows, software), rel=1e-12)
 
 
 def test_mixed_up_places_are_noticed(monkeypatch):
@@ -248,7 +246,9 @@ def test_what_cannot_be_is_refused_by_name():
         times(good, batch=16)
     with pytest.raises(ValueError, match="layouts.layers is 32, but must be 80"):
         times(good, spec=published_models["llama-3.1-70b"])
-    with pytest.raises(ValueError, match="software is 'horovod', but must be a Software, or one of"):
+    with pytest.raises(
+        ValueError, match="software is 'horovod', but must be a Software, or one of"
+    ):
         times(good, software="horovod")
     with pytest.raises(ValueError, match="seq is 0, but must be a whole number of at least 1"):
         times(good, seq=0)

@@ -5,7 +5,7 @@ r"""The time of a training step, cause by cause, for one layout or for many at o
     >>> some = Layouts.of([Layout(tp=2, dp=32, zero=1), Layout(tp=8, pp=2, dp=4)], 32)
     >>> llama = published_models["llama-3.1-8b"]
     >>> step_times(llama, cluster, some, batch=512, seq=8192).round(1)
-    array([ 7.2, 11.4])
+    array([ 7.6, 12. ])
 
 A step is a `Sheet`: with one layout it prints itself, with many each line is a column.
 """
