@@ -15,7 +15,6 @@ import numpy as np
 from dtlib.composition.planner.formulas import (
     hiding_time,
     host_time,
-    optimizer_time,
     passes_time,
     pipeline_wait_time,
     slowest_stage_time,
@@ -159,7 +158,10 @@ def _given(passes: Passes, m: np.ndarray) -> dict[str, Given]:
         ),
         "kept_bytes": Given(passes.kept[0], "B", "what streams in a pass", "counted"),
         "core_bytes": Given(
-            passes.kept[1] * of.is_selective, "B", "what streams once more", "counted"
+            passes.kept[1] * (of.is_selective & (not software.every_second)),
+            "B",
+            "what streams once more",
+            "counted",
         ),
         "step_host": Given(software.step_host, "s", "host, once a step", software.name),
         "sums": Given(passes.sums, "s", "adding gradients", "counted"),
@@ -240,7 +242,14 @@ def _lines() -> dict[str, Line]:
         "exposed": line(exposed_time),
         "straggling": line(straggling_time),
         "exchange": total("exposed", "straggling"),
-        "stepping": line(optimizer_time),
+        "stepping": line(
+            streaming_time,
+            touches=1,
+            kept_bytes="stepped_bytes",
+            m=1,
+            p=1,
+            label="optimizer on the GPU",
+        ),
         "optimizer": total("stepping", "step_host"),
         "step": total(*CAUSES),
     }
