@@ -75,9 +75,7 @@ def together(spec, rows, software="megatron") -> np.ndarray:
 
 def test_many_layouts_are_the_layouts_one_by_one(spec, software):
     rows = some_layouts(spec, CLUSTER.ranks)
-    assert together(spec, rows, software) == pytest.approx(
-        alone(spec, rows, software), rel=1e-12
-    )
+    assert together(spec, rows, software) == pytest.approx(alone(spec, rows, software), rel=1e-12)
 
 
 def test_mixed_up_places_are_noticed(monkeypatch):
@@ -246,9 +244,9 @@ def test_what_cannot_be_is_refused_by_name():
         times(good, Layout(dp=16))
     with pytest.raises(ValueError, match="batch is 16, but must be a multiple of dp x micro_batch"):
         times(good, batch=16)
-    with pytest.raises(ValueError, match="layouts.layers is 32, but must be 80"):
+    with pytest.raises(ValueError, match=r"layouts\.layers is 32, but must be 80"):
         times(good, spec=published_models["llama-3.1-70b"])
-    with pytest.raises(ValueError, match="software is 'horovod', but must be a Software, or one of"):
+    with pytest.raises(ValueError, match="software is 'horovod', but must be a Software, or one"):
         times(good, software="horovod")
     with pytest.raises(ValueError, match="seq is 0, but must be a whole number of at least 1"):
         times(good, seq=0)
@@ -265,7 +263,7 @@ def test_profiles_and_machines_refuse_what_is_no_share():
         replace(megatron, scattered_sends=1)
     with pytest.raises(TypeError):
         Software("positional")
-    with pytest.raises(ValueError, match="sustained is 1.2, but must be a share above 0, to 1"):
+    with pytest.raises(ValueError, match=r"sustained is 1\.2, but must be a share above 0, to 1"):
         Machine(CLUSTER, 1.2)
     other = replace(CLUSTER, node=replace(CLUSTER.node, gpu=catalog["l40s"]))
     assert machine_of(other).sustained == min(SUSTAINED.values())

@@ -64,7 +64,7 @@ def machine_of(cluster: Cluster) -> Machine:
 
     >>> from dtlib.foundations import Cluster, catalog
     >>> machine_of(Cluster(catalog["dgx-h100"], 8)).sustained
-    0.88
+    0.85
     """
     share = SUSTAINED.get(cluster.node.gpu.name, min(SUSTAINED.values()))
     return Machine(cluster, share, SPREAD)

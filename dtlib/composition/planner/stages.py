@@ -51,8 +51,9 @@ def exchange_quantities(passes: Passes, m: np.ndarray) -> dict[str, Given]:
     divided = of.zero > 0
     stepped = np.where(divided, dense / ranks + experts * of.ep / ranks, dense + experts)
     return {
-        "params": Given(stepped, "", "parameters that a rank steps", "counted"),
-        "params_bytes": Given(software.optimizer_bytes, "B", "optimizer's traffic"),
+        "stepped_bytes": Given(
+            software.optimizer_bytes * stepped, "B", "what the optimizer moves", "counted"
+        ),
         "comm": Given(comm, "s", "exchange of the replicas"),
         "overlap_fraction": Given(
             np.where(of.zero < 2, software.overlap, software.ahead), "", "", software.name
