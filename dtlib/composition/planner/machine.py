@@ -48,14 +48,16 @@ class Machine:
     def message(self, n, stride, ranks):
         """Seconds of a message of n bytes to the rank `stride` further, in a chain of `ranks`.
 
-        Where the chain leaves a node, its slowest message does, through one port.
+        Where the chain leaves a node, its slowest message does, through one port, or through its
+        part of one where there are more GPUs than ports.
         """
         node = self.cluster.node
         inside = ranks <= node.gpus
         model = collective_model(node.gpu)
         near = model.launch + model.alpha + n / model.beta
         network = network_model(node.nic)
-        far = model.launch + network.alpha + n / (network.share * node.nic.beta)
+        port = network.share * node.nic.beta * min(1.0, node.nics / node.gpus)
+        far = model.launch + network.alpha + n / port
         return np.where(inside, near, far)
 
 
