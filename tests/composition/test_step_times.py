@@ -116,7 +116,7 @@ def test_causes_are_seconds_add_up_to_the_step_and_are_never_negative(spec, soft
 def test_a_cause_is_there_with_its_axis_alone(cause):
     axis = {"tensor": "tp", "context": "cp", "experts": "ep"}.get(cause, "pp")
     rows = Layouts.of(some_layouts(MIXTRAL, CLUSTER.ranks), MIXTRAL.layers)
-    seconds = step_parts(MIXTRAL, CLUSTER, rows, **TASK)[cause]
+    seconds = step_parts(MIXTRAL, CLUSTER, rows, **TASK, software="megatron-2021")[cause]
     divided = getattr(rows, axis) > 1
     assert (seconds[divided] > 0).all()
     assert (seconds[~divided] == 0).all()
