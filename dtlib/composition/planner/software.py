@@ -140,7 +140,7 @@ _PROFILES = (
     replace(_MEGATRON_2021, name="deepspeed", ports=1),
     Software(
         name="nanotron", layer_host=1.05e-3, call_host=8.6e-5, send_host=3e-4, ends_host=8e-4,
-        step_host=0.007, messages=2, tensor_overlap=0.42, unfused=1.75, optimizer_bytes=145,
+        step_host=0.007, messages=6, tensor_overlap=0.42, unfused=1.75, optimizer_bytes=145,
     ),
     _FSDP,
     replace(_FSDP, name="torchtitan", unfused=1.0, every_second=True),
