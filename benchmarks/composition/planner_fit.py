@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import mean, median
 
 import numpy as np
 
@@ -106,7 +107,7 @@ def half(run: Run) -> bool:
 def table_error(name: str, runs: list[Run]) -> float:
     """As the accuracy is judged: a mean, and a median where the ruler is faulty."""
     ratios = predicted(runs) / [run.seconds for run in runs]
-    return error(list(ratios), np.median if name == NANOTRON else np.mean)
+    return error(list(ratios), median if name == NANOTRON else mean)
 
 
 def fit(tables: dict[str, list[Run]]) -> None:

@@ -116,7 +116,7 @@ def test_causes_are_seconds_add_up_to_the_step_and_are_never_negative(spec, soft
 def test_a_cause_is_there_with_its_axis_alone(cause):
     axis = {"tensor": "tp", "context": "cp", "experts": "ep"}.get(cause, "pp")
     rows = Layouts.of(some_layouts(MIXTRAL, CLUSTER.ranks), MIXTRAL.layers)
-    seconds = step_parts(MIXTRAL, CLUSTER, rows, **TASK)[cause]
+    seconds = step_parts(MIXTRAL, CLUSTER, rows, **TASK, software="megatron-2021")[cause]
     divided = getattr(rows, axis) > 1
     assert (seconds[divided] > 0).all()
     assert (seconds[~divided] == 0).all()
@@ -219,6 +219,24 @@ def test_runs_that_nothing_was_fitted_to_are_met():
     assert predicted(bloom_run, "deepspeed") == pytest.approx(bloom_run.seconds, rel=0.06)
     errors = [abs(predicted(run, "deepspeed") / run.seconds - 1) for run in sharded_runs]
     assert mean(errors) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("mfu", "fields"),
+    [
+        (0.421, {"recompute": "full"}),
+        (0.542, {"recompute": "selective", "sequence_parallel": True}),
+    ],
+)
+def test_530_billion_parameters_on_2240_gpus_are_met_as_published(mfu, fields):
+    """Korthikanti et al. 2023, abstract: an MFU that nothing was fitted to, both ways."""
+    layout = Layout(tp=8, pp=35, dp=8, interleave=3, flash=False, **fields)
+    (spec,) = (run.spec for run in weak_scaling_runs if run.name == "529.6 B")
+    cluster, rows = Cluster(weak_scaling_runs[0].node, 280), Layouts.of([layout], spec.layers)
+    (seconds,) = step_times(spec, cluster, rows, batch=2240, seq=2048)
+    work = 72 * 2240 * 2048 * spec.layers * spec.hidden**2
+    work *= 1 + 2048 / (6 * spec.hidden) + spec.vocab / (12 * spec.hidden * spec.layers)
+    assert work / (seconds * 2240 * 312e12) == pytest.approx(mfu, rel=0.05)
 
 
 def predicted(run, software: str) -> float:
