@@ -244,8 +244,8 @@ _SISTERS = {
     "h20": "h100-sxm",
 }
 # Links whose switches add, and the share of the rate that they reach over that of the H100's. The
-# last is between what two logs of eight GPUs show: 0.80 for 128 MiB to 4 GiB on B200, 0.90 for
-# 16 GiB on GB300 (oracle-quickstart/oci-hpc-oke).
+# last is between what public nccl-tests logs of eight GPUs show: 0.80 for 128 MiB to 4 GiB on B200
+# (a guide to Google Cloud's A4), 0.90 for 16 GiB on GB300 (a guide to Oracle's GB300 nodes).
 _SWITCHES_THAT_ADD = {"nvlink4": 1.0, "nvlink-h800": 1.0, "nvlink5": 0.82}
 # A link of 1.5 times the rate came with own shares that move 1.2 times as fast (A100, H100).
 _OWN_POWER = 0.44
