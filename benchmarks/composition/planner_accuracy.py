@@ -121,7 +121,26 @@ def judge_all(folder: Path) -> Iterator[Judged]:
               f"mean {mean(first):.1%}; of the first five: median {median(five):.1%}")  # fmt: skip
 
 
-def save(tables: list[Judged], most: int = 100) -> None:
+def pairs_apart(runs: list[Run]) -> dict[str, list[int]]:
+    """Pairs of runs that differ in nothing but ZeRO's stage 0 or 1, with and without a pipeline.
+
+    Of each kind how many there are, and of how many one took more than twice as long: what the
+    measurements say of themselves.
+    """
+    times = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        times[run.name, run.ranks, repr(run.layout | {"zero": 0})][run.layout.zero].append(run)
+    found = {"pipelines": [0, 0], "others": [0, 0]}
+    for of_stage in times.values():
+        if 0 in of_stage and 1 in of_stage:
+            one, other = (median(run.seconds for run in of_stage[zero]) for zero in (0, 1))
+            kind = "pipelines" if of_stage[0][0].layout.pp > 1 else "others"
+            found[kind][0] += 1
+            found[kind][1] += max(one / other, other / one) > 2
+    return found
+
+
+def save(tables: list[Judged], folder: Path, most: int = 40) -> None:
     """Record the errors, and of each table at most so many ratios, evenly out of all, to plot."""
     samples = {}
     for table in tables:
@@ -133,6 +152,8 @@ def save(tables: list[Judged], most: int = 100) -> None:
         counts=[len(table.planner) for table in tables],
         middles=[table.middle.__name__ for table in tables],
         ratios={table.name: _some(sorted(table.planner), most) for table in tables},
+        share_ratios={table.name: _some(sorted(table.share), most) for table in tables},
+        pairs=pairs_apart(read_runs(folder, NANOTRON)),
     )  # fmt: skip
 
 
@@ -172,7 +193,7 @@ def main() -> None:
         print(table, flush=True)
         tables.append(table)
     if arguments.save:
-        save(tables)
+        save(tables, arguments.data)
 
 
 if __name__ == "__main__":

@@ -122,8 +122,6 @@ _SYMBOLS = (
            (3, 8)),
     Symbol("last_layers", r"\ell_\text{last}", "", "layers of the last pipeline stage", _MODEL,
            (3, 7)),
-    Symbol("params_bytes", r"n_\text{opt}", "B",
-           "bytes that an optimizer's step moves for each parameter", _MODEL, (26, 40)),
     Symbol("hidden", "H", "", "width of the residual stream", _MODEL, (768, 8192, 16384)),
     Symbol("heads", "A", "", "attention heads", _MODEL, (12, 64, 128)),
     Symbol("kv_heads", r"A_\text{kv}", "", "attention heads that have keys and values of their own",

@@ -124,15 +124,3 @@ def straggling_time(slowest_stage, m, spread, P):
     0.1413
     """
     return m * slowest_stage * spread * sqrt(2 * ln(P))
-
-
-@formula(r"T_\text{optimizer}", "s", "counting", "bound by memory")
-def optimizer_time(params, params_bytes, bandwidth, bandwidth_fraction):
-    """The time of the optimizer's own step: state, gradients and weights through memory.
-
-    `params` are those that a rank steps, which under ZeRO is its part.
-
-    >>> optimizer_time(1e9, params_bytes=30, bandwidth=2e12, bandwidth_fraction=0.75)
-    0.02
-    """
-    return params * params_bytes / (bandwidth * bandwidth_fraction)

@@ -64,6 +64,7 @@ class Software:
     - `ports`: ports of a node that the rings of ZeRO 3 use; None for all.
     - `scattered_sends`: whether ranks that share a layer send a part each of what they all have, so
       that the receivers must gather it.
+    - `overlaps_sends`: whether messages between stages hide where stages interleave.
     - `every_second`: whether "selective" computes every second product again, with all that lies
       between products, instead of the core of attention.
     - `warp_attention`: whether attention is made of warp-level products (FlashAttention-2).
@@ -90,6 +91,7 @@ class Software:
     messages: int = 1
     ports: int | None = None
     scattered_sends: bool = False
+    overlaps_sends: bool = False
     every_second: bool = False
     warp_attention: bool = True
     overlap: float = 0.0
@@ -102,7 +104,7 @@ class Software:
 
     def __post_init__(self):
         owner = f"Software {self.name!r}"
-        flags = "sums_locally", "scattered_sends", "every_second", "warp_attention"
+        flags = [name for name, kind in type(self).__annotations__.items() if kind is bool]
         require_type(owner, bool, **{name: getattr(self, name) for name in flags})
         require_count(owner, messages=self.messages, ports=self.ports or 1)
         for name in _NUMBERS:
@@ -132,13 +134,13 @@ _PROFILES = (
     _MEGATRON_2021,
     Software(
         name="megatron", layer_host=9.5e-4, call_host=1e-4, send_host=4.2e-4, ends_host=4.2e-3,
-        step_host=0.0104, scattered_sends=True, warp_attention=False, overlap=0.8,
-        tensor_overlap=0.34, unfused=1.15,
+        step_host=0.0104, scattered_sends=True, overlaps_sends=True, warp_attention=False,
+        overlap=0.8, tensor_overlap=0.34, unfused=1.15,
     ),
     replace(_MEGATRON_2021, name="deepspeed", ports=1),
     Software(
         name="nanotron", layer_host=1.05e-3, call_host=8.6e-5, send_host=3e-4, ends_host=8e-4,
-        step_host=0.007, messages=2, tensor_overlap=0.42, unfused=1.75, optimizer_bytes=145,
+        step_host=0.007, messages=6, tensor_overlap=0.42, unfused=1.75, optimizer_bytes=145,
     ),
     _FSDP,
     replace(_FSDP, name="torchtitan", unfused=1.0, every_second=True),

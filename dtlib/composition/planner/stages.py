@@ -6,24 +6,21 @@ from dtlib.composition.planner.layer import Passes, layer_params
 from dtlib.formulas.sheet import Given
 from dtlib.models.spec import TransformerSpec
 
+STREAM_TOUCHES = 4  # of the stream at the table of tokens: read, written, and both back again
+LOGIT_BYTES = 12  # of each logit: 16 bits written, 32 for the loss, 16 and 32 for the gradient
+
 
 def stage_quantities(passes: Passes) -> dict[str, Given]:
     """Layers of the stages, and the seconds of the tables at both ends."""
-    of, spec, machine = passes.layouts, passes.spec, passes.machine
+    of, spec = passes.layouts, passes.spec
     most, missing = of.most_layers, of.most_layers * of.pp - spec.layers
-    rate = machine.gpu.hbm_bandwidth * passes.software.kernels.bandwidth_fraction
-    first = 4 * passes.stream / rate
-    last = passes.products[2] + passes.products[3]
-    last = last + 12 * passes.tokens * spec.vocab / of.tp / rate
+    rate = passes.machine.gpu.hbm_bandwidth * passes.software.kernels.bandwidth_fraction
+    first = STREAM_TOUCHES * passes.stream / rate
+    logits = passes.tokens * spec.vocab / of.tp
+    last = passes.products[2] + passes.products[3] + LOGIT_BYTES * logits / rate
     alone, host = of.pp == 1, passes.software.ends_host
     whole = np.maximum(first + last, host)
     first, last = np.maximum(first, host), np.maximum(last, host)
-    chain = of.tp * of.cp * of.dp
-    n = passes.stream / np.where(passes.software.scattered_sends | of.sequence_parallel, of.tp, 1)
-    hop = machine.message(n, chain, chain * of.pp) + passes.software.send_host
-    if passes.software.scattered_sends:
-        gather = machine.collective("all_gather", passes.stream, of.tp, 1)
-        hop = hop + np.where(of.sequence_parallel, 0.0, gather)
     return {
         "most_layers": Given(most, "", "layers of the largest stage"),
         "first_layers": Given(most - (missing >= 2), "", "layers of the first stage"),
@@ -31,8 +28,22 @@ def stage_quantities(passes: Passes) -> dict[str, Given]:
         "tables": Given(np.where(alone, whole, first + last), "s", "tables at both ends"),
         "first_tables": Given(np.where(alone, whole, first), "s", "table of tokens"),
         "last_tables": Given(np.where(alone, whole, last), "s", "head and loss"),
-        "hop_time": Given(np.where(alone, 0.0, hop), "s", "one message between stages"),
+        "hop_time": Given(_hop_time(passes), "s", "one message between stages"),
     }
+
+
+def _hop_time(passes: Passes) -> np.ndarray:
+    """Seconds that a message to the next stage takes a rank; 0 where there is none, or it hides."""
+    of, software, machine = passes.layouts, passes.software, passes.machine
+    parts = of.sequence_parallel | software.scattered_sends
+    chain = of.tp * of.cp * of.dp
+    n = passes.stream / np.where(parts, of.tp, 1)
+    hop = machine.message(n, chain, chain * of.pp) + software.send_host
+    if software.scattered_sends:
+        gather = machine.collective("all_gather", passes.stream, of.tp, 1)
+        hop = hop + np.where(of.sequence_parallel, 0.0, gather)
+    hides = software.overlaps_sends & (of.interleave > 1)
+    return np.where((of.pp == 1) | hides, 0.0, hop)
 
 
 def exchange_quantities(passes: Passes, m: np.ndarray) -> dict[str, Given]:
@@ -51,8 +62,9 @@ def exchange_quantities(passes: Passes, m: np.ndarray) -> dict[str, Given]:
     divided = of.zero > 0
     stepped = np.where(divided, dense / ranks + experts * of.ep / ranks, dense + experts)
     return {
-        "params": Given(stepped, "", "parameters that a rank steps", "counted"),
-        "params_bytes": Given(software.optimizer_bytes, "B", "optimizer's traffic"),
+        "stepped_bytes": Given(
+            software.optimizer_bytes * stepped, "B", "what the optimizer moves", "counted"
+        ),
         "comm": Given(comm, "s", "exchange of the replicas"),
         "overlap_fraction": Given(
             np.where(of.zero < 2, software.overlap, software.ahead), "", "", software.name

@@ -5,7 +5,7 @@ r"""The time of a training step, cause by cause, for one layout or for many at o
     >>> some = Layouts.of([Layout(tp=2, dp=32, zero=1), Layout(tp=8, pp=2, dp=4)], 32)
     >>> llama = published_models["llama-3.1-8b"]
     >>> step_times(llama, cluster, some, batch=512, seq=8192).round(1)
-    array([ 7.2, 11.4])
+    array([ 7.6, 12. ])
 
 A step is a `Sheet`: with one layout it prints itself, with many each line is a column.
 """
@@ -15,7 +15,6 @@ import numpy as np
 from dtlib.composition.planner.formulas import (
     hiding_time,
     host_time,
-    optimizer_time,
     passes_time,
     pipeline_wait_time,
     slowest_stage_time,
@@ -159,7 +158,10 @@ def _given(passes: Passes, m: np.ndarray) -> dict[str, Given]:
         ),
         "kept_bytes": Given(passes.kept[0], "B", "what streams in a pass", "counted"),
         "core_bytes": Given(
-            passes.kept[1] * of.is_selective, "B", "what streams once more", "counted"
+            passes.kept[1] * (of.is_selective & (not software.every_second)),
+            "B",
+            "what streams once more",
+            "counted",
         ),
         "step_host": Given(software.step_host, "s", "host, once a step", software.name),
         "sums": Given(passes.sums, "s", "adding gradients", "counted"),
@@ -240,7 +242,14 @@ def _lines() -> dict[str, Line]:
         "exposed": line(exposed_time),
         "straggling": line(straggling_time),
         "exchange": total("exposed", "straggling"),
-        "stepping": line(optimizer_time),
+        "stepping": line(
+            streaming_time,
+            touches=1,
+            kept_bytes="stepped_bytes",
+            m=1,
+            p=1,
+            label="optimizer on the GPU",
+        ),
         "optimizer": total("stepping", "step_host"),
         "step": total(*CAUSES),
     }

@@ -103,3 +103,13 @@ same_error = question(
         "it may change its sign": "the same number of seconds is added to both"}),
     "what two layouts have in common cancels, and so do its errors",
 )
+
+which_trials = question(
+    "pause-which-trials",
+    "Two causes are in doubt. Three layouts have been timed in which both causes have the same "
+    "shares of the step. How many equations are these, errors aside?",
+    Asked("equations", 1, slips={
+          3: "divide each by its step: what is different then?",
+          2: "two unknowns need two; do these three layouts say two things?"}),
+    "the same shares, the same equation: a fourth layout must be unlike them",
+)
