@@ -12,6 +12,7 @@ rank's memory, a published run, and what real ranks do.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 
 from dtlib.formulas.require import require, require_count, require_divisor, require_type
 
@@ -146,7 +147,7 @@ class Layout:
         more = {
             f"ZeRO stage {self.zero}": self.zero > 0,
             f"{self.interleave} parts of a stage": self.interleave > 1,
-            f"stages of {' + '.join(map(str, self.stages or ()))} layers": self.stages is not None,
+            f"stages of {_runs(self.stages or ())} layers": self.stages is not None,
             f"{self.micro_batch} sequences at a time": self.micro_batch > 1,
             "sequence parallelism": self.sequence_parallel,
             "scores stored": not self.flash,
@@ -163,6 +164,18 @@ class Layout:
         values = {name: getattr(self, name) for name in plain}
         said = [f"{name}={value!r}" for name, value in values.items() if value != plain[name]]
         return f"Layout({', '.join(said)})"
+
+
+def _runs(counts: Sequence[int]) -> str:
+    """Counts in a row, three or more alike as one.
+
+    >>> _runs([3, 4, 4, 4, 3, 3])
+    '3 + 3 x 4 + 3 + 3'
+    """
+    runs = [(count, len(list(same))) for count, same in groupby(counts)]
+    return " + ".join(
+        f"{many} x {count}" if many > 2 else " + ".join([str(count)] * many) for count, many in runs
+    )
 
 
 def require_zero(owner: str, zero: int) -> None:

@@ -23,6 +23,7 @@ from dtlib.drawing.svg import PAGE, schedule_svg
 from dtlib.files import write_whole
 
 KINDS = ("forward", "backward", "weight", "communication", "other")
+WORK = tuple(kind for kind in KINDS if kind != "communication")
 
 
 class Span(NamedTuple):
@@ -82,7 +83,7 @@ class Timeline:
     @property
     def makespan(self):
         """Last stop minus first start, over all ranks."""
-        return _reach(self.spans)
+        return _reach([time for rank in self.ranks for time in self._times(rank)])
 
     def of(self, rank: int) -> list[Span]:
         """The spans of one rank, by their start."""
@@ -92,13 +93,17 @@ class Timeline:
     def _by_rank(self) -> dict[int, list[Span]]:
         return {rank: list(own) for rank, own in groupby(self.spans, key=itemgetter(0))}
 
+    def _times(self, rank: int, *kinds: str) -> list[tuple]:
+        """When the spans of one rank begin and end: of these kinds, or of any if none is named."""
+        return [(s.start, s.stop) for s in self.of(rank) if not kinds or s.kind in kinds]
+
     def busy(self, rank: int, *kinds: str):
         """Time in which a rank had a span: of one of these kinds, or of any if none is named."""
-        return _covered(span for span in self.of(rank) if not kinds or span.kind in kinds)
+        return _covered(self._times(rank, *kinds))
 
     def work(self, rank: int):
         """Time in which a rank did anything but communicate."""
-        return _covered(span for span in self.of(rank) if span.kind != "communication")
+        return _covered(self._times(rank, *WORK))
 
     def exposed_communication(self, rank: int):
         """Time in which a rank communicated and did no work meanwhile."""
@@ -113,7 +118,7 @@ class Timeline:
     @property
     def stage_bubble(self):
         """The longest idle time of any rank between its own first start and its own last stop."""
-        return max((_reach(self.of(rank)) - self.work(rank) for rank in self.ranks), default=0)
+        return max((_reach(self._times(rank)) - self.work(rank) for rank in self.ranks), default=0)
 
     def __repr__(self) -> str:
         from dtlib.formulas.units import format_quantity
@@ -225,17 +230,18 @@ def _metadata(what: str, rank: int, lane: int, name: str) -> dict:
     return {"ph": "M", "name": what, "pid": rank, "tid": lane, "args": {"name": name}}
 
 
-def _reach(spans: list[Span]):
+def _reach(times: list[tuple]):
     """Last stop minus first start."""
-    if not spans:
+    if not times:
         return 0
-    return max(span.stop for span in spans) - min(span.start for span in spans)
+    starts, stops = zip(*times, strict=True)
+    return max(stops) - min(starts)
 
 
-def _covered(spans: Iterable[Span]):
-    """The length of the union of the spans."""
+def _covered(times: list[tuple]):
+    """The length of the union of the times from start to stop."""
     covered, until = 0, None
-    for start, stop in sorted((span.start, span.stop) for span in spans):
+    for start, stop in sorted(times):
         start = start if until is None else max(start, until)
         if stop > start:
             covered, until = covered + stop - start, stop

@@ -50,5 +50,5 @@ def test_micro_batches_are_those_of_each():
 def test_other_stages_than_even_ones_are_refused():
     with pytest.raises(ValueError, match=r"Layouts: stages is \(20, 12\)"):
         Layouts.of([Layout(pp=2, stages=[20, 12])], 32)
-    with pytest.raises(ValueError, match="Layouts: pp is 64, but must be at most 32"):
-        Layouts.of([Layout(pp=64)], 32)
+    with pytest.raises(ValueError, match="even_stages: pp is 64, but must be at most 32"):
+        Layouts.of([Layout(pp=64)], 32)[0]

@@ -129,8 +129,8 @@ def test_a_timeline_says_in_one_line_what_it_is(spans, unit, says):
 def test_sabotage_a_length_that_is_the_sum_of_both_ends_is_seen_only_after_a_late_start(
     monkeypatch,
 ):
-    def added(spans):
-        return max(s.stop for s in spans) + min(s.start for s in spans)
+    def added(times):
+        return max(stop for _, stop in times) + min(start for start, _ in times)
 
     monkeypatch.setattr("dtlib.timeline._reach", added)
     assert shifted(0).makespan == 12 != shifted(5).makespan

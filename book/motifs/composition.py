@@ -1,11 +1,13 @@
-"""Chapters 23 to 26: groups of a mesh, three axes of a run, sums of gradients; a run that fails."""
+"""Chapters 23 to 27: groups of a mesh, three axes, sums of gradients; a run that fails; choices."""
 
 from itertools import pairwise, product
 
 from book.motifs.marks import HEIGHT, WIDTH, Motif, scale
 from dtlib.composition.failures.fleet import Fleet, Lifetime, Recovery
 from dtlib.composition.failures.simulation import simulate_fleet
+from dtlib.composition.planner.plans import plan
 from dtlib.composition.uses import USES
+from dtlib.foundations import Cluster, catalog, published_models
 from dtlib.mesh import Mesh
 from dtlib.parallelism.pipeline.builders import one_f_one_b
 from dtlib.parallelism.pipeline.simulation import simulate
@@ -73,4 +75,23 @@ def progress() -> Motif:
     return motif
 
 
-CHAPTERS = {"23": groups, "24": grid, "25": sums, "26": progress}
+def choices() -> Motif:
+    """Layouts of one run, bytes to the right and seconds down; a line joins those on the border."""
+    motif = Motif()
+    plans = plan(
+        published_models["llama-3.1-8b"], Cluster(catalog["dgx-h100"], 8), batch=512, seq=8192
+    )
+    border = plans.pareto[::-1]
+    slowest = 3.2 * plans[0].time
+    x = scale(0, 1.02 * plans.question.limit, 8, WIDTH - 8)
+    y = scale(plans[0].time, slowest, HEIGHT - 12, 8)
+    near = [one for one in plans[::41] if one.time < slowest]
+    for one in near[:48]:
+        motif.dot(x(one.memory), y(one.time), 2.5, "forward")
+    motif.line(
+        [(x(one.memory), y(one.time)) for one in border if one.time < slowest], "communication", 2
+    )
+    return motif
+
+
+CHAPTERS = {"23": groups, "24": grid, "25": sums, "26": progress, "27": choices}

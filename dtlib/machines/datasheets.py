@@ -71,6 +71,8 @@ LINKS = (
          f"NVIDIA DGX B300: 8 ports of 800 Gb/s, as tabulated in {_BEKMAN}",
          "2026", _NETWORK_ALPHA),
     Link("roce-400", 4 * us, 400 * Gbit, f"{_NVIDIA_400G} of 400GbE", "2026", _NETWORK_ALPHA),
+    Link("efa-400", 15 * us, 400 * Gbit,
+         "AWS, HPC tutorials: 3200 Gb/s of a p5.48xlarge, for eight GPUs", "2026", _NETWORK_ALPHA),
     Link("ethernet-10", 30 * us, 10 * Gbit, _ETHERNET.format(10), "2026", _SOCKET_ALPHA),
     Link("ethernet-25", 30 * us, 25 * Gbit, _ETHERNET.format(25), "2026", _SOCKET_ALPHA),
     Link("ethernet-100", 30 * us, 100 * Gbit,
@@ -196,6 +198,15 @@ _GPU = {gpu.name: gpu for gpu in GPUS}
 NODES = (
     Node("dgx-h100", _GPU["h100-sxm"], 8, _BY_NAME["ib-ndr400"], 8, _DGX, "2026"),
     Node("dgx-h200", _GPU["h200-sxm"], 8, _BY_NAME["ib-ndr400"], 8, _DGX, "2026"),
+    Node(
+        "p5-48xlarge",
+        _GPU["h100-sxm"],
+        8,
+        _BY_NAME["efa-400"],
+        8,
+        "AWS, HPC tutorials: eight H100 and 32 cards of 100 Gb/s, four of them for each GPU",
+        "2026",
+    ),
 )
 
 

@@ -32,7 +32,7 @@ def run_of(kind, layout, weights=torch.float64, **options):
 
 
 @contextmanager
-def added_again(replicas):
+def added_again(replicas, late):
     """Sums of earlier steps are added once more."""
     yield
     for parameter, group in replicas.items():
@@ -94,6 +94,31 @@ def test_sabotage_gradients_that_are_taken_too_early_or_twice_are_wrong(eight, c
     forget, kind, zero, options = case
     for error in eight.run(added_up, kind, THREE | {"zero": zero}, forget, **options):
         assert error > 1e-3
+
+
+FOUR_REPLICAS = {"cp": 2, "dp": 2, "pp": 2, "interleave": 2}
+
+
+def table_of_both_ends(forget=None):
+    """This rank's gradient of the tied table; the stages differ in what else they send."""
+    with mock.patch.multiple(parallel, **FORGOTTEN[forget]) if forget else nullcontext():
+        run = run_of("old", FOUR_REPLICAS)
+        for tokens, targets in some_batches(SPECS["old"], 8, 16, 1):
+            run.forward_backward(tokens, targets)
+    found = [p.grad for p, piece in run.pieces.of.items() if piece.name == "embedding.weight"]
+    run.close()
+    return found[0]
+
+
+def test_a_tied_table_gets_the_same_bits_on_both_of_its_stages(eight):
+    first, *others = eight.run(table_of_both_ends)
+    assert all(torch.equal(first, other) for other in others)
+
+
+def test_sabotage_a_table_added_among_what_one_stage_alone_has_differs_in_bits(eight):
+    first, *others = eight.run(table_of_both_ends, "what comes late")
+    assert not all(torch.equal(first, other) for other in others)
+    assert all((first - other).abs().max() < 1e-15 for other in others)
 
 
 def scaled_steps(layout, scale, steps=4):

@@ -3,11 +3,20 @@
 import re
 
 import pytest
+from page import STATIC
+from scripts import FOLDER
 
 from dtlib.drawing.svg import called, schedule_svg, script
 from dtlib.explore.kit.controls import choice, slider
 from dtlib.parallelism.pipeline import one_f_one_b, simulate
 from dtlib.timeline import Span, Timeline
+
+WRITTEN = "".join(
+    file.read_text(encoding="utf-8")
+    for folder in (FOLDER, FOLDER.parent / "drawing", STATIC)
+    for file in sorted(folder.rglob("*"))
+    if file.suffix in (".css", ".js", ".py")
+)
 
 
 def bars(svg: str) -> list[tuple[float, float]]:
@@ -68,3 +77,14 @@ def test_a_start_that_is_no_choice_is_named():
         choice("layout", "Layout", {0: "a", 1: "b"}, 3)
     with pytest.raises(ValueError, match=r"step: 7, but must be one of 0, 1, .* 12 [.]{3}"):
         slider("step", "step", [*range(7), *range(8, 20)], 7)
+
+
+def asked_in_vain(texts: str) -> set[str]:
+    """The properties that sheets ask for, and nobody sets."""
+    asked, given = r"var\((--dt-\w[\w-]*)", r"(--dt-\w[\w-]*)[:\"]"
+    return {*re.findall(asked, texts)} - {*re.findall(given, texts)}
+
+
+def test_every_property_that_a_sheet_asks_for_is_set_somewhere():
+    assert asked_in_vain(WRITTEN) == set()
+    assert asked_in_vain(f"{WRITTEN} .dt-stage {{ top: var(--dt-top, 0) }}") == {"--dt-top"}

@@ -115,7 +115,7 @@ def test_a_drawing_has_the_times_that_it_is_given():
 def test_a_scale_that_is_forgotten_is_noticed(monkeypatch):
     """Sabotage: times are whole multiples of a common part, which is then not divided out."""
     simulator = importlib.import_module("dtlib.parallelism.pipeline.simulation")
-    monkeypatch.setattr(simulator, "_in_given_unit", lambda scale, exact, ints: lambda time: time)
+    monkeypatch.setattr(simulator.Unit, "given", lambda unit, count: count)
     assert simulate(interleaved(4, 8, 2)).makespan == 2 * 28.5
 
 

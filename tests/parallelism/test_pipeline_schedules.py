@@ -16,6 +16,7 @@ from dtlib.parallelism.pipeline import (
     dual_pipe_wait_time,
     gpipe,
     interleaved,
+    interleaved_held_count,
     interleaved_peak_count,
     one_f_one_b,
     one_f_one_b_peak_count,
@@ -29,6 +30,7 @@ from dtlib.parallelism.pipeline import (
     zero_bubble_wait_time,
 )
 from dtlib.parallelism.pipeline.messages import messages
+from dtlib.timeline import Timeline
 
 TIMES = [(1, 1, 1), (2, 3, 1), (1, 2, 0), (Fraction(1, 3), 1, Fraction(1, 2)), (3, 1, 2)]
 
@@ -236,6 +238,41 @@ def test_what_another_rank_has_arrives_comm_later(schedule):
             assert span.stop - span.start == length / schedule.v
 
 
+def needed_and_given(schedule):
+    """What each step needs and gives as its numbers say it, and as the action itself does."""
+    results = schedule.results
+    nobody = set(results.made_by_nobody)
+    for rank, row in enumerate(schedule.rows):
+        for step, needs, gives in zip(row, results.needs[rank], results.gives[rank], strict=True):
+            by_number = [results.named(n) for n in (*needs, *gives) if n not in nobody]
+            yield by_number, [str(Action(*x)) for x in step.needs(schedule.stages) + step.gives()]
+
+
+@pytest.mark.parametrize("schedule", EVERY, ids=repr)
+def test_what_is_needed_and_given_by_number_is_what_is_needed_and_given_by_name(schedule):
+    assert all(by_number == by_name for by_number, by_name in needed_and_given(schedule))
+
+
+def test_sabotage_a_number_of_the_stage_beside_is_noticed():
+    schedule = one_f_one_b(2, 3)
+    schedule.results.needs[1][0] = tuple(n + 3 for n in schedule.results.needs[1][0])
+    assert any(by_number != by_name for by_number, by_name in needed_and_given(schedule))
+
+
+@pytest.mark.parametrize("schedule", EVERY[::3], ids=repr)
+def test_a_simulation_measures_itself_as_its_spans_would_and_makes_none(schedule):
+    for times in ((1, 2, 0, 0), (0.3, 0.5, 0.1, 0.01), (*[Fraction(2, 7)] * 3, Fraction(1, 9))):
+        timeline = simulate(schedule, *times)
+        alone = [timeline.makespan, timeline.bubble_fraction, timeline.stage_bubble]
+        alone += [timeline.busy(rank) for rank in timeline.ranks]
+        assert "spans" not in vars(timeline)
+        by_spans = Timeline(timeline.spans, "", ranks=range(schedule.p))
+        right = [by_spans.makespan, by_spans.bubble_fraction, by_spans.stage_bubble]
+        assert alone == right + [by_spans.busy(rank) for rank in by_spans.ranks]
+        forward = [(t.busy(0, "forward"), len(t.of(0))) for t in (timeline, by_spans)]
+        assert forward[0] == forward[1]
+
+
 def test_the_slowest_stage_sets_the_pace_of_gpipe():
     for f, b in (([1, 1, 3, 1], [2, 2, 6, 2]), ([4, 1, 1, 2], [1, 3, 2, 1]), ([1, 2], [5, 2])):
         for m in range(1, 9):
@@ -313,6 +350,7 @@ def test_two_together_cannot_need_each_other():
         (lambda: PipelineSchedule(["0G0"], m=1), "'0G0' is no action"),
         (lambda: PipelineSchedule(["1F0"], m=1), "rank 0: 1F0 does not exist; .* stages 0..0"),
         (lambda: PipelineSchedule(["0F1"], m=1), "micro-batches 0..0"),
+        (lambda: PipelineSchedule([[("F", 0.5, 0)]], m=1), "0.5F0 does not exist"),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_named_with_its_rule(call, message):
@@ -341,6 +379,9 @@ def test_the_formulas_are_the_simulator():
             assert plain.peak_activations[rank] == one_f_one_b_peak_count(p, k * p, rank)
             peak = Fraction(folded.peak_activations[rank])
             assert peak == interleaved_peak_count(p, Fraction(v), rank)
+            for most in (p, k * p):
+                peak = Fraction(interleaved(p, most, v).peak_activations[rank])
+                assert peak == interleaved_held_count(p, most, Fraction(v), rank)
         for c in (1, 2):
             zero = zero_bubble(p, 2 * p, c)
             assert exactly(zero, f, b, w).stage_bubble == zero_bubble_wait_time(p, c, f, b, w)

@@ -27,6 +27,13 @@
 
   const words = ({ value, among }) => [value, ...among.map(([word]) => word)].sort();
 
+  // Enter checks in a list as it does in a field; Space and Alt with Down open the list.
+  function sentFromList(event) {
+    if (event.key !== "Enter" || event.target.tagName !== "SELECT") return;
+    event.preventDefault();
+    if (!event.repeat) event.currentTarget.requestSubmit();
+  }
+
   function judged(exercise, slug) {
     const asked =
       exercise.kind === "formula" ? [{ name: exercise.signature.replace(/^\w+/, "of ") }] : exercise.asked;
@@ -49,6 +56,7 @@
           dtKept.write(KEY + slug, { texts, passed: !wrong });
         },
         oninput: () => say(false, ""),
+        onkeydown: sentFromList,
       },
       ...fields.map(({ element }) => element),
       h("button", { type: "submit" }, "Check"),

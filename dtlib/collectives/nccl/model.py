@@ -31,10 +31,13 @@ all-reduce of two A100s takes twice as long for 1 MiB as for 512 KiB, and a sixt
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import minimum, sqrt
 from dtlib.formulas.require import require
+from dtlib.machines.datasheets import catalog
+from dtlib.machines.machine import GPU
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 PATHS = (None, "ring", "switch")
@@ -232,3 +235,56 @@ nccl_models: dict[str, CollectiveModel] = {
         replace(_H100, name="h200-sxm, slow start", launch=23.5e-6),
     )
 }
+
+# Machines that differ from a measured one in a link or a memory only; the start is that one's.
+_SISTERS = {
+    "a800-sxm": "a100-sxm",
+    "h200-sxm": "h100-sxm",
+    "h800-sxm": "h100-sxm",
+    "h20": "h100-sxm",
+}
+# What switches that add reach of a link's rate. The last is between what two logs of eight GPUs
+# show: 0.53 for 128 MiB to 4 GiB on B200, 0.60 for 16 GiB on GB300 (oracle-quickstart/oci-hpc).
+_SWITCH_SHARES = {"nvlink4": 0.669, "nvlink-h800": 0.669, "nvlink5": 0.55}
+# A link of 1.5 times the rate came with own shares that move 1.2 times as fast (A100, H100).
+_OWN_POWER = 0.44
+
+
+@lru_cache
+def collective_model(gpu: GPU) -> CollectiveModel:
+    """The model of the collectives inside a node of such GPUs, also where none was measured.
+
+    Equation: a link reaches the share of its data sheet that a measured one does, and a rank's own
+    share moves faster by a power of what the link does. Latencies do not shrink from one generation
+    to the next, so they are the longest known.
+    Argument: `gpu`. One of `nccl_models` has its own model; one that differs from it in link or
+    memory only (H200) starts as that does; any other has the shares of the H100.
+    Returns a `CollectiveModel` under the GPU's name.
+
+    >>> b200 = collective_model(catalog["b200-sxm"])
+    >>> f"{b200.launch * 1e6:.2f} us, {b200.beta / 1e9:.0f} GB/s"
+    '7.97 us, 780 GB/s'
+    """
+    if gpu.name in nccl_models:
+        return nccl_models[gpu.name]
+    known = nccl_models[_SISTERS.get(gpu.name, "h100-sxm")]
+    faster = gpu.link.beta / catalog[known.name].link.beta
+    longest = known if gpu.name in _SISTERS else _longest(_A100, _H100)
+    adds = known.adds_in_switch and gpu.link.name in _SWITCH_SHARES
+    return replace(
+        known,
+        name=gpu.name,
+        launch=longest.launch,
+        alpha=longest.alpha,
+        exchange=longest.exchange,
+        beta=known.beta * faster,
+        own_beta=known.own_beta * faster**_OWN_POWER,
+        switch_setup=known.switch_setup if adds else None,
+        switch_beta=_SWITCH_SHARES[gpu.link.name] * gpu.link.beta if adds else None,
+    )
+
+
+def _longest(*models: CollectiveModel) -> CollectiveModel:
+    """The longest latencies of some models, whatever else they have."""
+    names = ("launch", "alpha", "exchange")
+    return replace(models[0], **{name: max(getattr(m, name) for m in models) for name in names})

@@ -25,16 +25,13 @@ class ShardedParts(torch.optim.Optimizer):
         self, replicas: Mapping, pieces: Pieces, late: set, optimizer_class, zero, **defaults
     ):
         self.pieces, self.optimizers = pieces, []
-        for group, parameters in by_group(replicas):
-            for waits in (False, True):
-                chosen = [p for p in parameters if (p in late) == waits]
-                counts = sorted({pieces.copies(p) for p in chosen})
-                groups = [{"params": [p for p in chosen if pieces.copies(p) == n]} for n in counts]
-                if groups:
-                    self.optimizers.append(
-                        ShardedOptimizer(groups, optimizer_class, group, average=False,
-                                         zero=1 if waits else zero, **defaults)
-                    )  # fmt: skip
+        for group, parameters, waits in by_group(replicas, late):
+            counts = sorted({pieces.copies(p) for p in parameters})
+            groups = [{"params": [p for p in parameters if pieces.copies(p) == n]} for n in counts]
+            self.optimizers.append(
+                ShardedOptimizer(groups, optimizer_class, group, average=False,
+                                 zero=1 if waits else zero, **defaults)
+            )  # fmt: skip
         super().__init__([flat.own for flat in self.flats], self.optimizers[0].defaults)
         self.param_groups = [group for one in self.optimizers for group in one.param_groups]
 

@@ -93,7 +93,10 @@ class HybridRun:
         count = int((targets_bs != IGNORED).sum())
         require(count > 0, OWNER, "the number of targets that count", count, "at least 1")
         loss, plain = partial(self._loss, count=count / scale), self.layout.zero == 0
-        with added_once(self.replicas) if plain else nullcontext(), self._precision(tokens_bs):
+        with (
+            added_once(self.replicas, self._late) if plain else nullcontext(),
+            self._precision(tokens_bs),
+        ):
             done = run(
                 schedule, self.stages, inputs, targets, loss, self.places.pp,
                 weights=[1.0] * schedule.m, keywords={"positions": [positions] * schedule.m},

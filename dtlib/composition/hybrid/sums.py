@@ -45,18 +45,20 @@ def added_late(schedule: PipelineSchedule, stages: Mapping[int, nn.Module]) -> s
 
 
 @contextmanager
-def added_once(replicas: Mapping[nn.Parameter, object]) -> Iterator[None]:
+def added_once(replicas: Mapping[nn.Parameter, object], late: set) -> Iterator[None]:
     """What a block collects in the gradients is added over their groups when it ends.
 
     What earlier blocks have left there is a sum already, and is put aside meanwhile. A parameter
     without a gradient counts as one whose gradient is zero: another rank's tokens may have reached
-    it. One message for each group and kind of number.
+    it. One message for each group and kind of number, and one more for those that are `late`: ranks
+    of pp share them and must get the same bits, but a sum over many ranks has other bits where its
+    message is cut elsewhere.
     """
     earlier = {parameter: parameter.grad for parameter in replicas}
     for parameter in replicas:
         parameter.grad = None
     yield
-    for group, parameters in by_group(replicas):
+    for group, parameters, _ in by_group(replicas, late):
         for alike in by_kind(parameters):
             flat = Flat(alike)
             total = flat.lay_out(flat.gradients())
@@ -66,9 +68,10 @@ def added_once(replicas: Mapping[nn.Parameter, object]) -> Iterator[None]:
                 parameter.grad = gradient if before is None else before + gradient
 
 
-def by_group(replicas: Mapping[nn.Parameter, object]) -> Iterable[tuple[object, list]]:
-    """The parameters of each group, groups in the order in which they first come."""
-    groups: dict[int, tuple[object, list]] = {}
+def by_group(replicas: Mapping[nn.Parameter, object], late: set) -> Iterable[tuple]:
+    """A group, its parameters, and whether they are `late`; groups in the order of their first."""
+    found: dict[tuple, tuple[object, list, bool]] = {}
     for parameter, group in replicas.items():
-        groups.setdefault(id(group), (group, []))[1].append(parameter)
-    return groups.values()
+        waits = parameter in late
+        found.setdefault((id(group), waits), (group, [], waits))[1].append(parameter)
+    return found.values()

@@ -1,4 +1,8 @@
-"""Which layout for a run: every legal one, timed and filtered by memory, with reasons.
+"""The planner: every layout of a run is timed by one engine, from a description of each part.
 
-`script`, what an unmodified training script computes, sends and holds.
+`software`, what a training library costs and does; `machine`, what a cluster gives to a step;
+`layer`, the passes of one micro-batch through the layers; `step`, the sheet of a whole step;
+`legal`, which layouts there are; `costs`, what each takes; `reasons`, why one is behind another;
+`plans`, all of them in order; `configurations`, a plan as the file of a training program, and
+back; `script`, what an unmodified script sends and holds; `command`, a plan from a terminal.
 """

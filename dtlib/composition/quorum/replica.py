@@ -51,7 +51,7 @@ class Replica:
         try:
             self._join(quorum)
             self._heal(quorum)
-            self._add(quorum)
+            self.add(quorum)
         except RuntimeError as error:  # a peer is gone: gloo's connections were cut, or it is late
             self.group, self.epoch = None, None
             return str(error)
@@ -82,7 +82,7 @@ class Replica:
             self.group.recv([state], place, 1).wait()
             self._unpack(state.numpy().tobytes())
 
-    def _add(self, quorum: Quorum) -> None:
+    def add(self, quorum: Quorum) -> None:
         """Put the mean of the shares' gradients into the weights' `.grad`, added in one order."""
         weights = list(self.model.parameters())
         mine = {}

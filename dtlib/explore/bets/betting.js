@@ -136,8 +136,15 @@ const drag = (spec, { settled }, seen, width, { x }) =>
 const button = (words, onclick, look = "") =>
   h("button", { type: "button", class: `dt-button ${look}`, onclick }, words);
 
+// What Enter does in a field; in a list it would open the list, as Space does.
+const onEnter = (entered) => (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault();
+  if (!event.repeat) entered();
+};
+
 // How near the reader believes to be; nobody has to say.
-function sureness(set) {
+function sureness(set, entered) {
   const kinds = { 2: "within 2×", 10: "within 10×", 0: "no idea" };
   const options = [2, 10, 0].map((kind) => h("option", { value: kind }, kinds[kind]));
   const choice = h(
@@ -146,6 +153,7 @@ function sureness(set) {
       class: "dt-bet-field dt-bet-sure",
       "aria-label": "How sure are you, within what factor? You need not say.",
       onchange: () => set({ sure: choice.value === "" ? null : Number(choice.value) }),
+      onkeydown: onEnter(entered),
     },
     h("option", { value: "" }, "how sure?"),
     options,
@@ -165,11 +173,7 @@ function numberField(spec, problem, { typed, left, entered }) {
     "aria-describedby": problem.id,
     oninput: typed,
     onchange: left,
-    onkeydown: (event) => {
-      if (event.key !== "Enter") return;
-      event.preventDefault();
-      entered();
-    },
+    onkeydown: onEnter(entered),
   });
 }
 
@@ -183,7 +187,7 @@ function entry(place, spec, set) {
     left: () => refuse(field.value.trim() && problemOf(field.value, spec)),
     entered: commit,
   });
-  const sureOf = sureness(set);
+  const sureOf = sureness(set, commit);
   const yes = button("I bet", commit, "is-primary");
   yes.setAttribute("aria-describedby", (why.id = uniqueId("why")));
   const open = h(
@@ -219,8 +223,8 @@ function entry(place, spec, set) {
     if (value !== null || settled) refuse("");
     sureOf.value = sure ?? "";
     yes.disabled = value === null;
-    open.hidden = settled !== "";
-    done.hidden = settled === "";
+    open.inert = settled !== "";
+    done.inert = settled === "";
     if (focused) root.querySelector("[role=slider]").focus({ preventScroll: true });
   };
 }

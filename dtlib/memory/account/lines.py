@@ -1,6 +1,6 @@
 """The lines of one rank's account: what is given, and the formulas that it feeds."""
 
-from dtlib.formulas.sheet import Given, Sheet, line
+from dtlib.formulas.sheet import Given, Line, line
 from dtlib.memory.account.allocator import (
     ahead_buffer_bytes,
     gathered_stream_bytes,
@@ -20,9 +20,8 @@ from dtlib.memory.account.state import (
     held_gradient_bytes,
     held_optimizer_bytes,
     held_weight_bytes,
-    stage_params,
 )
-from dtlib.parallelism.pipeline import interleaved, one_f_one_b_peak_count
+from dtlib.parallelism.pipeline import interleaved_held_count, one_f_one_b_peak_count
 
 _COUNTED = "counted by the spec"
 _STATE = ("weights", "gradients", "passing", "main", "master", "moments")
@@ -47,7 +46,7 @@ def given_quantities(asked: Asked) -> dict[str, Given | float]:
         "vocab": spec.vocab,
         "kv_heads": spec.kv_heads,
         "stream_ranks": asked.stream_ranks,
-        "segment": layout.segment,
+        "segment": asked.segment,
         "zero": layout.zero,
         "dp": Given(layout.dp * layout.cp, "", "ranks that hold the same weights"),
     }
@@ -59,16 +58,12 @@ def given_quantities(asked: Asked) -> dict[str, Given | float]:
 
 def state_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     """Adds a line for every tensor of the recipe; returns the names."""
-    layout, recipe, (first_layer, layers) = asked.layout, asked.recipe, asked.layers
-    held = stage_params(
-        asked.spec, first_layer, layers,
-        first=asked.place == 0, last=asked.last, tp=layout.tp, ep=layout.ep,
-    )  # fmt: skip
+    layout, recipe, held = asked.layout, asked.recipe, asked.params
     given["rank_params"] = Given(held.shared, "", "parameters of one rank", _COUNTED)
     inside = held.layers + held.experts
     given["layer_params"] = Given(inside, "", "parameters of its layers", _COUNTED)
     groups = [("", "rank_params", "dp")]
-    if held.experts:
+    if asked.structure.mixed:
         given["expert_params"] = Given(held.experts, "", "parameters of its experts", _COUNTED)
         copies = layout.dp * layout.cp // layout.ep
         given["expert_dp"] = Given(copies, "", "ranks with these experts")
@@ -94,36 +89,61 @@ def state_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
 
 def activation_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     """Adds what the layers keep, and what a policy makes them repeat; returns the names."""
-    layout, in_flight = asked.layout, asked.in_flight
-    if in_flight is None and layout.interleave == 1:
-        most = layout.pp if asked.micro_batches is None else asked.micro_batches
-        given["m"] = Given(most, "", "micro-batches that can be under way")
-        lines["in_flight"] = line(one_f_one_b_peak_count, label="micro-batches under way")
-    else:
-        given["in_flight"] = _interleaved_peak(asked) if in_flight is None else in_flight
-    names, repeated = [], {}
-    for prefix, experts, layers in asked.kinds():
-        options = {"experts": experts, "flash": layout.flash, "recompute": layout.recompute}
+    _under_way(asked, given, lines)
+    names, repeated, structure = [], {}, asked.structure
+    for prefix, experts, layers in _kinds(asked):
+        options = {"experts": experts, "flash": structure.flash} | _kernels(asked)
+        policy = {"recompute": structure.recompute}
         given[f"{prefix}layers"] = Given(layers, "", "layers with experts" if experts else "layers")
         layer, again = f"{prefix}layer", f"{prefix}layer_again"
-        _layer(given, lines, layer, token_bytes(asked.spec, **options))
+        _layer(given, lines, layer, token_bytes(asked.spec, **options, **policy))
         where = " in layers with experts" if prefix else ""
         lines[f"{prefix}activations"] = line(
             stage_kept_bytes, label=f"activations under way{where}", layers=f"{prefix}layers",
             layer_bytes=layer,
         )  # fmt: skip
         names.append(f"{prefix}activations")
-        if layout.recompute != "none" and layers:
-            _layer(given, lines, again, repeated_token_bytes(asked.spec, **options))
+        if structure.recompute != "none" and (structure.dense or structure.mixed):
+            _layer(given, lines, again, repeated_token_bytes(asked.spec, **options, **policy))
             repeated[f"{prefix}again"] = line(
                 segment_work_bytes, label="repeated before its backward pass",
                 repeated_bytes=again, layer_bytes=layer,
             )  # fmt: skip
     if repeated:  # one layer at a time: of two kinds, the one that needs more
-        values = Sheet(given, lines | repeated)
-        lines["again"] = repeated[max(repeated, key=lambda name: values[name])]
+        lines["again"] = repeated[asked.fullest(repeated, given, lines)]
         names.append("again")
     return names
+
+
+def _kinds(asked: Asked) -> list[tuple[str, bool, int]]:
+    """Prefix of the names, whether experts, and how many layers, of each kind there is."""
+    (dense, mixed), structure = asked.kinds, asked.structure
+    if structure.dense and structure.mixed:
+        return [("", False, dense), ("expert_", True, mixed)]
+    return [("", structure.mixed, dense + mixed)]
+
+
+def _kernels(asked: Asked) -> dict:
+    """What a program's kernels do without, and what they keep besides."""
+    if asked.program is None:
+        return {}
+    travels = asked.program.all_to_all and asked.structure.shares_sequence
+    return {"fused": asked.program.fused, "travels": travels}
+
+
+def _under_way(asked: Asked, given: dict, lines: dict) -> None:
+    """Adds how many micro-batches the rank holds at most."""
+    layout, label = asked.layout, "micro-batches under way"
+    if asked.in_flight is not None:
+        given["in_flight"] = asked.in_flight
+        return
+    if asked.structure.interleaves:
+        given["v"], most, count = layout.interleave, 2 * layout.pp, interleaved_held_count
+    else:
+        most, count = layout.pp, one_f_one_b_peak_count
+    most = most if asked.micro_batches is None else asked.micro_batches
+    given["m"] = Given(most, "", "micro-batches that can be under way")
+    lines["in_flight"] = line(count, label=label)
 
 
 def _layer(given, lines, name, found) -> None:
@@ -144,30 +164,17 @@ def _layer(given, lines, name, found) -> None:
 
 def buffer_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     """Adds logits, and what communication needs; returns the names."""
-    found, spec, layout = {}, asked.spec, asked.layout
-    if asked.last:
-        width = asked.logit_bytes
-        given["logit_width"] = Given(width, "B", "bytes of one word's logit", "counting")
-        found["logits"] = line(
-            output_bytes, label="logits and their gradient", element_bytes="logit_width"
-        )
-    if layout.zero == 3 and asked.layers[1]:
-        given["stage_layers"] = Given(asked.layers[1], "", "layers of the stage")
-        found["gathered"] = line(
-            gathered_bytes, label="gathered layers",
-            params="layer_params", layers="stage_layers", element_bytes="weights_width",
-        )  # fmt: skip
-    if asked.stream_ranks > 1:
+    found, structure = {}, asked.structure
+    if structure.last:
+        found |= logit_lines(asked, given)
+    found |= gathered_lines(asked, given)
+    if structure.shares_stream:
         found["sequence"] = line(gathered_stream_bytes, label="gathered stream")
-    if layout.cp > 1:
-        keys = token_bytes(spec, experts=bool(spec.expert_layers)).keys
-        given["ring_key_bytes"] = Given(keys, "B", "keys and values of one token", _COUNTED)
-        found["ring"] = line(
-            ring_block_bytes, label="keys and values that travel", key_bytes="ring_key_bytes"
-        )
-    if asked.allocator and asked.stream_ranks > 1 and layout.pp == 1:
+    if structure.shares_sequence:
+        found |= ring_lines(asked, given)
+    if asked.allocator and structure.shares_stream and structure.alone:
         given["ahead_bytes"] = Given(asked.allocator.ahead_bytes, "B", "", asked.allocator.source)
-        given["all_layers"] = Given(asked.layers[1], "", "layers")
+        given["all_layers"] = Given(sum(asked.kinds), "", "layers")
         found["ahead"] = line(
             ahead_buffer_bytes, label="messages not yet given back", layers="all_layers"
         )
@@ -175,8 +182,26 @@ def buffer_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     return list(found)
 
 
-def _interleaved_peak(asked: Asked) -> float:
-    """Micro-batches of a whole stage, from the schedule itself; a long one has the same peak."""
-    p, v = asked.layout.pp, asked.layout.interleave
-    most = 3 * p if asked.micro_batches is None else min(asked.micro_batches, 3 * p)
-    return float(interleaved(p, most, v).peak_activations[asked.place])
+def logit_lines(asked: Asked, given: dict) -> dict[str, Line]:
+    """What the head reads and returns."""
+    given["logit_width"] = Given(asked.logit_bytes, "B", "bytes of one word's logit", "counting")
+    label = "logits and their gradient"
+    return {"logits": line(output_bytes, label=label, element_bytes="logit_width")}
+
+
+def gathered_lines(asked: Asked, given: dict) -> dict[str, Line]:
+    """The weights of whole layers, where they are gathered."""
+    structure = asked.structure
+    if not (structure.gathers and (structure.dense or structure.mixed)):
+        return {}
+    given["stage_layers"] = Given(sum(asked.kinds), "", "layers of the stage")
+    feeds = {"params": "layer_params", "layers": "stage_layers", "element_bytes": "weights_width"}
+    return {"gathered": line(gathered_bytes, label="gathered layers", **feeds)}
+
+
+def ring_lines(asked: Asked, given: dict) -> dict[str, Line]:
+    """Keys and values of other ranks."""
+    keys = token_bytes(asked.spec, experts=bool(asked.spec.expert_layers)).keys
+    given["ring_key_bytes"] = Given(keys, "B", "keys and values of one token", _COUNTED)
+    label = "keys and values that travel"
+    return {"ring": line(ring_block_bytes, label=label, key_bytes="ring_key_bytes")}

@@ -8,6 +8,7 @@ the ZeRO stage, which says what the replicas divide.
 from dataclasses import dataclass
 
 from dtlib.formulas.formula import formula
+from dtlib.formulas.poly import maximum, minimum
 from dtlib.formulas.require import (
     is_number,
     require,
@@ -198,16 +199,37 @@ def stage_params(
     require_count("stage_params", 0, first_layer=first_layer)
     layers = spec.layers - first_layer if layers is None else layers
     _check_stage(spec, first_layer, layers, tp, ep)
-    dense = max(0, min(first_layer + layers, spec.layers - spec.expert_layers) - first_layer)
+    dense, mixed = layer_kinds(spec, first_layer, layers)
+    return divided_params(
+        parameter_groups(spec), dense, mixed, first=first, last=last, tp=tp, ep=ep,
+        kv_heads=spec.kv_heads,
+    )  # fmt: skip
+
+
+def layer_kinds(spec, first_layer, layers) -> tuple:
+    """How many of a stage's layers have an ordinary block, and how many a mixture of experts.
+
+    Numbers or arrays.
+    """
+    border = spec.layers - spec.expert_layers
+    dense = maximum(0, minimum(first_layer + layers, border) - first_layer)
+    return dense, layers - dense
+
+
+def divided_params(groups, dense, mixed, *, first, last, tp, ep, kv_heads) -> StageParams:
+    """`StageParams` of a stage of so many layers without and with experts; numbers or arrays.
+
+    `groups` are the model's `parameter_groups`.
+    """
     copies = {
-        "first": first, "last": last, "either end": first or last,
-        "dense": dense, "mixed": layers - dense, "all": layers, "experts": layers - dense,
+        "first": first * 1, "last": last * 1, "either end": (first | last) * 1,
+        "dense": dense, "mixed": mixed, "all": dense + mixed, "experts": mixed,
     }  # fmt: skip
-    ways = {"whole": 1, "tp": tp, "kv heads": min(tp, spec.kv_heads)}
+    ways = {"whole": 1, "tp": tp, "kv heads": minimum(tp, kv_heads)}
     found = {"layers": 0, "tables": 0, "experts": 0}
-    for group in parameter_groups(spec):
+    for group in groups:
         parts = ways[group.cut] * (ep if group.home == "experts" else 1)
-        found[group.kind] += copies[group.home] * group.count // parts
+        found[group.kind] = found[group.kind] + copies[group.home] * group.count // parts
     return StageParams(**found)
 
 
@@ -250,6 +272,34 @@ def parameter_groups(spec) -> tuple[ParameterGroup, ...]:
         key = home, _cut(spec, weight)
         found[key] = found.get(key, 0) + copies * weight.size
     return tuple(ParameterGroup(*key, count) for key, count in found.items() if count)
+
+
+def shape_params(spec, dense, mixed, tp) -> int:
+    """A rank's part of one matrix of each shape in a stage with (1) or without (0) either kind.
+
+    Numbers or arrays; `tp` ranks share a layer.
+    """
+    ends = {"first": 1, "last": 0, "ep": 1, "kv_heads": spec.kv_heads}
+    return divided_params(matrix_groups(spec), dense, mixed, tp=tp, **ends).total
+
+
+def matrix_groups(spec) -> tuple[ParameterGroup, ...]:
+    """The matrices of a layer of each kind, where one expert stands for all: their shapes, once.
+
+    Attention, which every layer has, is at home in the "first" one.
+
+    >>> from dtlib.foundations import published_models
+    >>> llama = published_models["llama-3.1-8b"]
+    >>> sum(g.count for g in matrix_groups(llama)) * llama.layers / llama.params()
+    0.8691...
+    """
+    found = {}
+    for weight in spec.weights():
+        if weight.part in ("attention", "feed-forward") and len(weight.shape) == 2:
+            home, copies = _home(spec, weight)
+            key = "first" if home == "all" else home, _cut(spec, weight)
+            found[key] = found.get(key, 0) + (1 if home == "experts" else copies) * weight.size
+    return tuple(ParameterGroup(*key, count) for key, count in found.items())
 
 
 def _home(spec, weight) -> tuple[str, int]:

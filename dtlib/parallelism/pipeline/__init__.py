@@ -1,8 +1,9 @@
 """Pipeline parallelism: schedules as data, and what reads them.
 
 The nouns stand in `schedule`, which prints itself by `grid`; builders in `builders`, `v_shaped` and
-`automatic`; `play` works through the rows for `check` and `simulation`; then `drawing`; the
-equations in `cost`; `execute` runs a schedule on real ranks.
+`automatic`; `play` works through the rows, by the numbers of `results`, for `check` and
+`simulation`; then `drawing`; the equations in `cost` and, where stages are uneven, in `uneven`;
+`execute` runs a schedule on real ranks.
 """
 
 from typing import TYPE_CHECKING
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from dtlib.parallelism.pipeline.drawing import draw_pipeline
     from dtlib.parallelism.pipeline.cost import (
         pipeline_bubble_fraction, pipeline_step_time, one_f_one_b_peak_count,
-        interleaved_peak_count, zero_bubble_wait_time, zero_bubble_least_wait_time,
-        zero_bubble_peak_count, dual_pipe_wait_time, pipeline_sent_bytes, pipeline_bubble_time,
-        pipeline_send_time,
+        interleaved_peak_count, interleaved_held_count, zero_bubble_wait_time,
+        zero_bubble_least_wait_time, zero_bubble_peak_count, dual_pipe_wait_time,
+        pipeline_sent_bytes, pipeline_bubble_time, pipeline_send_time,
     )
+    from dtlib.parallelism.pipeline.uneven import pipeline_time
     from dtlib.parallelism.pipeline.stages import GPTStage, stages_of
     from dtlib.parallelism.pipeline.execute import PipelineRun, run
 # fmt: on

@@ -5,6 +5,7 @@ interleaved stages r, r + p, r + 2p, ...
 """
 
 import operator
+from itertools import chain
 
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
 
@@ -116,11 +117,9 @@ def zero_bubble(p: int, m: int, c) -> PipelineSchedule:
 
 def _alternate(forward: list, backward: list, warm_up: int) -> list:
     """``warm_up`` forward actions, then one forward and one backward each, then what is left."""
-    warm_up = min(warm_up, len(forward))
-    row = forward[:warm_up]
-    for i, action in enumerate(backward):
-        row += [*forward[warm_up + i : warm_up + i + 1], action]
-    return row
+    first, in_turn = forward[:warm_up], forward[warm_up:]
+    pairs = zip(in_turn, backward, strict=False)
+    return [*first, *chain.from_iterable(pairs), *backward[len(in_turn) :]]
 
 
 def at_least_one(**counts: int) -> None:

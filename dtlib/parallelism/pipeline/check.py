@@ -10,12 +10,12 @@
 The error prints the grid of ranks and steps, with ``!`` where it goes wrong.
 """
 
-from itertools import product
+from itertools import chain
 
 from dtlib.errors import DtlibError
 from dtlib.parallelism.pipeline.grid import grid
 from dtlib.parallelism.pipeline.play import Played, play
-from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
+from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 
 SHOWN = 6
 WIDEST = 84
@@ -56,69 +56,82 @@ def check_schedule(schedule: PipelineSchedule) -> None:
     rank 1 |           1F0    !1F1    1BW0    1BW1
     """  # noqa: E501
     check_work(schedule)
-    check_progress(schedule, play(schedule, lambda step: 1))
+    check_progress(schedule, play(schedule))
 
 
 def check_work(schedule: PipelineSchedule) -> None:
     """Raise `PipelineError` unless every action is in the rows once, at its activations' home."""
-    places, twice = _places(schedule)
-    stages, m, owed = schedule.stages, schedule.m, schedule.owed
-    complete = len(places) == len(owed) * stages * m
-    wanted = () if complete else product(range(stages), range(m), owed)
-    missing = [
-        f"nobody does {_named((kind, s, i))}" for s, i, kind in wanted if (kind, s, i) not in places
-    ]
-    problems = [
-        f"{_named(result)} is done twice, on rank {places[result][0]} and on rank {rank}"
-        for result, rank, _ in twice
-    ]
-    if missing or twice:
-        where = [(rank, at) for _, rank, at in twice]
-        raise PipelineError(schedule, "does not do all the work once", problems + missing, where)
-    strangers = [
-        ((kind, s, i), place)
-        for (kind, s, i), place in places.items()
-        if place[0] != places["F", s, i][0]
-    ]
-    if strangers:
-        raise PipelineError(
-            schedule,
-            "does a backward pass where the activations are not",
-            [
-                f"rank {rank} does {_named(result)}; the forward pass was on rank "
-                f"{schedule.rank_of(*result[1:])}"
-                for result, (rank, _) in strangers
-            ],
-            [place for _, place in strangers],
-        )
+    homes, twice = _homes(schedule)
+    made = {kind: [homes[n] for n in schedule.results.of(kind)] for kind in schedule.owed}
+    if twice or any(None in ranks for ranks in made.values()):
+        raise _not_once(schedule, homes, twice)
+    if any(ranks != made["F"] for ranks in made.values()):
+        raise _away_from_home(schedule, homes)
 
 
-def _places(schedule: PipelineSchedule) -> tuple[dict, list]:
-    """Where each result is made, as (rank, entry of its row), and where it is made again."""
-    places: dict[tuple[str, int, int], tuple[int, int]] = {}
+def _homes(schedule: PipelineSchedule) -> tuple[list, list]:
+    """The rank of each result, by number, and what is made again, as (number, rank, entry)."""
+    homes: list[int | None] = [None] * schedule.results.count
     again = []
-    for rank, row in enumerate(schedule.rows):
-        for at, step in enumerate(row):
-            place = (rank, at)
-            for result in step.gives():
-                if places.setdefault(result, place) is not place:
-                    again.append((result, rank, at))
-    return places, again
+    for rank, row in enumerate(schedule.results.gives):
+        for at, gives in enumerate(row):
+            for number in gives:
+                if homes[number] is None:
+                    homes[number] = rank
+                else:
+                    again.append((number, rank, at))
+    return homes, again
+
+
+def _not_once(schedule: PipelineSchedule, homes: list, twice: list) -> PipelineError:
+    named = schedule.results.named
+    numbers = zip(*map(schedule.results.of, schedule.owed), strict=True)
+    problems = [
+        f"{named(number)} is done twice, on rank {homes[number]} and on rank {rank}"
+        for number, rank, _ in twice
+    ] + [
+        f"nobody does {named(number)}"
+        for number in chain.from_iterable(numbers)
+        if homes[number] is None
+    ]
+    where = [(rank, at) for _, rank, at in twice]
+    return PipelineError(schedule, "does not do all the work once", problems, where)
+
+
+def _away_from_home(schedule: PipelineSchedule, homes: list) -> PipelineError:
+    results = schedule.results
+    strangers = [
+        (number, home, rank, at)
+        for rank, row in enumerate(results.gives)
+        for at, gives in enumerate(row)
+        for number in gives
+        if (home := homes[results.forward_of(number)]) != rank
+    ]
+    return PipelineError(
+        schedule,
+        "does a backward pass where the activations are not",
+        [
+            f"rank {rank} does {results.named(number)}; the forward pass was on rank {home}"
+            for number, home, rank, _ in strangers
+        ],
+        [(rank, at) for _, _, rank, at in strangers],
+    )
 
 
 def check_progress(schedule: PipelineSchedule, played: Played) -> None:
     """Raise `PipelineError` if a rank never got to the end of its row."""
     if not played.stuck:
         return
-    places, _ = _places(schedule)
+    homes, _ = _homes(schedule)
+    named = schedule.results.named
     waits = {s.rank: s for s in played.stuck}
-    early = [s for s in played.stuck if places[s.missing][0] == s.rank]
+    early = [s for s in played.stuck if homes[s.missing] == s.rank]
     if early:
         raise PipelineError(
             schedule,
             "is out of order",
             [
-                f"rank {s.rank} has {s.step} before {_named(s.missing)}, which it needs"
+                f"rank {s.rank} has {s.step} before {named(s.missing)}, which it needs"
                 for s in early
             ],
             [(s.rank, s.at) for s in early],
@@ -126,20 +139,16 @@ def check_progress(schedule: PipelineSchedule, played: Played) -> None:
     path, rank = [], played.stuck[0].rank
     while rank not in path:
         path.append(rank)
-        rank = places[waits[rank].missing][0]
+        rank = homes[waits[rank].missing]
     circle = [waits[rank] for rank in path[path.index(rank) :]]
     raise PipelineError(
         schedule,
         f"never ends: ranks {', '.join(map(str, sorted(path[path.index(rank) :])))} wait for each "
         "other",
         [
-            f"rank {s.rank} stands at {s.step} and waits for {_named(s.missing)}, which rank "
-            f"{(other := waits[places[s.missing][0]]).rank} does after {other.step}"
+            f"rank {s.rank} stands at {s.step} and waits for {named(s.missing)}, which rank "
+            f"{(other := waits[homes[s.missing]]).rank} does after {other.step}"
             for s in circle
         ],
         [(s.rank, s.at) for s in circle],
     )
-
-
-def _named(result: tuple[str, int, int]) -> str:
-    return str(Action(*result))

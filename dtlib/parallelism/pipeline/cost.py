@@ -67,6 +67,20 @@ def interleaved_peak_count(p, v, rank):
 
 
 @formula(
+    r"N_\text{interleaved}^m", "", _MEGATRON, "v stages on each rank, v >= 2, m a multiple of p"
+)
+def interleaved_held_count(p, m, v, rank):
+    """How many micro-batches a rank holds at most when stages interleave, however few there are.
+
+    As many as with many of them, but no more than there are.
+
+    >>> [interleaved_held_count(p=4, m=m, v=2, rank=0) for m in (4, 16)]
+    [4, 5.5]
+    """
+    return minimum(m, interleaved_peak_count(p, v, rank))
+
+
+@formula(
     r"T_\text{zero}",
     "s",
     _ZERO,

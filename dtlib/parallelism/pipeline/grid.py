@@ -48,7 +48,7 @@ def grid(
 
 def _columns(schedule: "PipelineSchedule") -> list[list[int]]:
     """For every entry of every row the step at which it begins, or would be listed."""
-    played = play(schedule, lambda step: 1)
+    played = play(schedule)
     still = max((stops[-1] for stops in played.stops if stops), default=0)
     begins = [list(starts) for starts in played.starts]
     for rank, at, _, _ in played.stuck:

@@ -39,7 +39,7 @@ def messages(schedule: PipelineSchedule) -> list[Message]:
     1 → 0 ('B', 1, 0)
     1 → 0 ('B', 1, 1)
     """
-    stops = play(schedule, lambda step: 1).stops
+    stops = play(schedule).stops
     sent = []
     for src, row in enumerate(schedule.rows):
         for step, when in zip(row, stops[src], strict=True):

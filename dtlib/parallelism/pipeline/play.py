@@ -1,6 +1,6 @@
 """Let every rank work through its row: the one loop that the checker and the simulator share."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
 
 
 class Stuck(NamedTuple):
-    """A rank that waits for ever: at ``step``, its row's entry ``at``, for ``missing``."""
+    """A rank that waits for ever: at ``step``, its row's entry ``at``, for result ``missing``."""
 
     rank: int
     at: int
     step: "Step"
-    missing: tuple[str, int, int]
+    missing: int
 
 
 class Played(NamedTuple):
@@ -24,51 +24,57 @@ class Played(NamedTuple):
     stuck: list[Stuck]
 
 
-def play(schedule: "PipelineSchedule", duration: Callable[["Step"], object], comm=0) -> Played:
+def play(schedule: "PipelineSchedule", durations: list[list] | None = None, comm=0) -> Played:
     """Every rank does its row in order, each step as soon as what it needs is there.
 
-    Arguments: ``duration`` of a step; ``comm``, how much later than at home a result is there on
-    another rank. A rank whose next step lacks something is looked at again when that is done.
+    Arguments: ``durations`` of the steps of each row (None: each takes 1); ``comm``, how much later
+    than at home a result is there on another rank. A rank whose next step lacks something sleeps
+    until that is done.
 
     >>> from dtlib.parallelism.pipeline import gpipe
-    >>> play(gpipe(2, 1), lambda step: 1).starts
+    >>> play(gpipe(2, 1)).starts
     [[0, 3], [1, 2]]
     """
-    stages = schedule.stages
-    done: dict[tuple, tuple] = {}
-    waiting: dict[tuple, list[int]] = {}
-    starts: list[list] = [[] for _ in schedule.rows]
-    stops: list[list] = [[] for _ in schedule.rows]
-    awake = list(range(schedule.p))[::-1]
-    while awake:
-        rank = awake.pop()
-        row, own_starts, own_stops = schedule.rows[rank], starts[rank], stops[rank]
-        now = own_stops[-1] if own_stops else 0
-        for step in row[len(own_stops) :]:
-            for need in step.needs(stages):
-                if need not in done:
-                    waiting.setdefault(need, []).append(rank)
-                    break
-                when, where = done[need]
-                there = when if where == rank else when + comm
+    results = schedule.results
+    durations = durations or [[1] * len(row) for row in schedule.rows]
+    when: list = [None] * results.count
+    where: list = [None] * results.count
+    for number in results.made_by_nobody:
+        when[number] = -comm  # so that it is there at 0, wherever it is needed
+    waiting: dict[int, list[Iterator]] = {}
+
+    def work(rank: int, starts: list, stops: list) -> Iterator[int]:
+        """Do a rank's row; yield the number of what it waits for, as long as it must wait."""
+        now = 0
+        row = zip(results.needs[rank], results.gives[rank], durations[rank], strict=True)
+        for needs, gives, duration in row:
+            for number in needs:
+                while (there := when[number]) is None:
+                    yield number
+                if where[number] != rank:
+                    there += comm
                 if there > now:
                     now = there
-            else:
-                own_starts.append(now)
-                now = now + duration(step)
-                own_stops.append(now)
-                for result in step.gives():
-                    done.setdefault(result, (now, rank))
-                    awake += waiting.pop(result, ())
-                continue
-            break
+            starts.append(now)
+            now += duration
+            stops.append(now)
+            for number in gives:
+                if when[number] is None:
+                    when[number], where[number] = now, rank
+                    if number in waiting:
+                        awake.extend(waiting.pop(number))
+
+    starts: list[list] = [[] for _ in schedule.rows]
+    stops: list[list] = [[] for _ in schedule.rows]
+    awake = [work(rank, starts[rank], stops[rank]) for rank in reversed(range(schedule.p))]
+    while awake:
+        rank_at_work = awake.pop()
+        missing = next(rank_at_work, None)
+        if missing is not None:
+            waiting.setdefault(missing, []).append(rank_at_work)
     stuck = [
-        Stuck(rank, len(ended), row[len(ended)], _first_missing(row[len(ended)], done, stages))
-        for rank, (row, ended) in enumerate(zip(schedule.rows, stops, strict=True))
-        if len(ended) < len(row)
+        Stuck(rank, at, row[at], next(n for n in results.needs[rank][at] if when[n] is None))
+        for rank, row in enumerate(schedule.rows)
+        if (at := len(stops[rank])) < len(row)
     ]
     return Played(starts, stops, stuck)
-
-
-def _first_missing(step: "Step", done: dict, stages: int) -> tuple:
-    return next(need for need in step.needs(stages) if need not in done)

@@ -18,13 +18,16 @@ A rank waits until what an action needs is there, and never changes the order of
 
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from numbers import Integral
+from operator import itemgetter
 from typing import NamedTuple
 
 from dtlib.parallelism.pipeline.grid import grid
+from dtlib.parallelism.pipeline.results import Results
 
 KINDS = {
     "F": "forward",
@@ -67,10 +70,6 @@ class Action(NamedTuple):
         kind, s, i = self
         return (("B", s, i), ("W", s, i)) if kind == "BW" else (self,)
 
-    def time(self, times: dict[str, list]):
-        """Its duration, of ``times[kind][stage]``."""
-        return times[self.kind][self.stage]
-
     def needs(self, stages: int) -> tuple[tuple, ...]:
         """What must be there before the action begins, in a model of so many ``stages``.
 
@@ -110,10 +109,6 @@ class Together(NamedTuple):
     def gives(self) -> tuple[tuple, ...]:
         """What is there once both are done."""
         return self.forward.gives() + self.backward.gives()
-
-    def time(self, times: dict[str, list]):
-        """The time of both."""
-        return self.forward.time(times) + self.backward.time(times)
 
     def needs(self, stages: int) -> tuple[tuple, ...]:
         """What must be there before the two begin."""
@@ -165,13 +160,22 @@ class PipelineSchedule:
             raise ValueError(f"owed must be 'FBW' or 'F'; got {self.owed!r}")
         kinds = [kind for kind in KINDS if set(kind) <= set(self.owed)]
         for rank, row in enumerate(self.rows):
-            for step in row:
-                for kind, s, i in step.actions:
-                    if kind not in kinds or not (0 <= s < self.stages and 0 <= i < self.m):
-                        raise ValueError(
-                            f"rank {rank}: {step} does not exist; kinds are {', '.join(kinds)}, "
-                            f"stages 0..{self.stages - 1}, micro-batches 0..{self.m - 1}"
-                        )
+            if not self._exist(self._actions[rank], kinds):
+                step = next(step for step in row if not self._exist(step.actions, kinds))
+                raise ValueError(
+                    f"rank {rank}: {step} does not exist; kinds are {', '.join(kinds)}, "
+                    f"stages 0..{self.stages - 1}, micro-batches 0..{self.m - 1}"
+                )
+
+    def _exist(self, actions: Sequence[Action], kinds: list[str]) -> bool:
+        """Whether there are all of these, looked at by column: a row may have thousands."""
+        if not actions:
+            return True
+        kind, stage, micro_batch = zip(*actions, strict=True)
+        return set(kind) <= set(kinds) and all(
+            min(column) >= 0 and max(column) < count and _whole(column)
+            for column, count in ((stage, self.stages), (micro_batch, self.m))
+        )
 
     @property
     def p(self) -> int:
@@ -185,7 +189,35 @@ class PipelineSchedule:
 
     def actions(self, rank: int) -> list[Action]:
         """What a rank does, in order; a `Together` as its two actions."""
-        return [action for step in self.rows[rank] for action in step.actions]
+        return list(self._actions[rank])
+
+    @cached_property
+    def _actions(self) -> list[tuple[Action, ...]]:
+        return [
+            tuple(action for step in row for action in step.actions)
+            if any(type(step) is Together for step in row)
+            else row
+            for row in self.rows
+        ]
+
+    def by_step(self, rank: int, values: list) -> list:
+        """Of one value for each action one for each step: a sum where two are done at once.
+
+        >>> PipelineSchedule(["0F0 0F1&0BW0 0BW1"], m=2).by_step(0, [1, 1, 2, 2])
+        [1, 3, 2]
+        """
+        if len(values) == len(self.rows[rank]):
+            return values
+        left = iter(values)
+        return [
+            next(left) + next(left) if type(step) is Together else next(left)
+            for step in self.rows[rank]
+        ]
+
+    @cached_property
+    def results(self) -> Results:
+        """What each step needs and gives, by number."""
+        return Results(self)
 
     def stages_of(self, rank: int) -> list[int]:
         """The stages whose weights a rank must hold."""
@@ -211,7 +243,7 @@ class PipelineSchedule:
     @cached_property
     def splits_backward(self) -> bool:
         """Whether any backward pass is split into B and W."""
-        return any(a.kind in ("B", "W") for rank in range(self.p) for a in self.actions(rank))
+        return any({"B", "W"} & set(map(itemgetter(0), row)) for row in self._actions)
 
     @cached_property
     def peak_activations(self) -> list:
@@ -267,12 +299,17 @@ class PipelineSchedule:
         return f"{self!r}\n{grid(self)}"
 
 
+def _whole(numbers: Sequence) -> bool:
+    return all(issubclass(found, Integral) for found in set(map(type, numbers)))
+
+
 def _plural(count: int, what: str) -> str:
     return "" if count == 1 else "es" if what.endswith("ch") else "s"
 
 
 def _row(row) -> tuple[Step, ...]:
-    return tuple(map(_step, row.split() if isinstance(row, str) else row))
+    steps = row.split() if isinstance(row, str) else row
+    return tuple(step if type(step) is Action else _step(step) for step in steps)
 
 
 def _step(step) -> Step:

@@ -9,13 +9,14 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import cached_property
 from numbers import Rational
-from operator import methodcaller
+from typing import NamedTuple
 
 from dtlib.parallelism.pipeline.check import check_progress, check_work
 from dtlib.parallelism.pipeline.play import Played, play
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
-from dtlib.timeline import Span, Timeline
+from dtlib.timeline import WORK, Span, Timeline
 
 SPAN_KINDS = {"F": "forward", "B": "backward", "W": "weight", "BW": "backward"}
 
@@ -24,15 +25,79 @@ class PipelineTimeline(Timeline):
     """When each action of a ``schedule`` ran, in a simulation or on real ranks."""
 
     def __init__(self, spans, schedule: PipelineSchedule, unit: str = "s"):
-        names = {"backward": "input gradient", "weight": "weight gradient"}
-        names = names if schedule.splits_backward else None
-        super().__init__(spans, unit, names, range(schedule.p))
+        super().__init__(spans, unit, _names(schedule), range(schedule.p))
         self.schedule = schedule
 
     @property
     def peak_activations(self) -> list:
         """For each rank the most micro-batches that it holds at once; see `PipelineSchedule`."""
         return self.schedule.peak_activations
+
+
+class Unit(NamedTuple):
+    """What a simulation counts in: 1/``scale``, where times are ``exact``, of the given unit."""
+
+    scale: int
+    exact: bool
+    ints: bool
+
+    def counted(self, time):
+        """A given time as a whole number, unless it is a float."""
+        return int(time * self.scale) if self.exact else time
+
+    def given(self, count):
+        """What was counted, in the unit and the type of the given times.
+
+        Fractions give fractions. Whole numbers give whole numbers, or, where stages take a part of
+        one, floats if these are exact for all times, else fractions.
+        """
+        if not self.exact or (self.ints and self.scale == 1):
+            return count
+        if self.ints and self.scale & (self.scale - 1) == 0:
+            return count / self.scale if count % self.scale else count // self.scale
+        return Fraction(count, self.scale)
+
+
+class SimulatedTimeline(PipelineTimeline):
+    """When each action of a ``schedule`` would run: measured by what was ``played`` alone.
+
+    Its spans are made when somebody looks at them.
+    """
+
+    def __init__(self, schedule: PipelineSchedule, played: Played, unit: Unit):
+        self.schedule, self.unit, self.names = schedule, "", _names(schedule) or {}
+        self.ranks = list(range(schedule.p))
+        self._played, self._counted_in = played, unit
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """All actions of all ranks, in the order of the rows."""
+        return [
+            Span(rank, "compute", str(action), *time, SPAN_KINDS[action.kind])
+            for rank, row in enumerate(self.schedule.rows)
+            for step, time in zip(row, self._times(rank), strict=True)
+            for action in step.actions
+        ]
+
+    @property
+    def makespan(self):
+        """Last stop minus first start, over all ranks."""
+        starts, stops, _ = self._played
+        first, last = min(row[0] for row in starts if row), max(row[-1] for row in stops if row)
+        return self._counted_in.given(last) - self._counted_in.given(first)
+
+    def _times(self, rank: int, *kinds: str) -> list[tuple]:
+        return super()._times(rank, *kinds) if kinds not in ((), WORK) else self._of_steps[rank]
+
+    @cached_property
+    def _of_steps(self) -> list[list[tuple]]:
+        """For each rank when its steps begin and end, in the unit of the given times."""
+        starts, stops, _ = self._played
+        given = {t: self._counted_in.given(t) for row in (*starts, *stops) for t in row}
+        return [
+            [(given[start], given[stop]) for start, stop in zip(*row, strict=True)]
+            for row in zip(starts, stops, strict=True)
+        ]
 
 
 def simulate(schedule: PipelineSchedule, f=1, b=1, w=1, comm=0) -> PipelineTimeline:
@@ -65,17 +130,23 @@ def _simulated(schedule: PipelineSchedule, f, b, w, comm) -> PipelineTimeline:
     times = {kind: _per_stage(schedule, kind, t) for kind, t in zip("FBW", (f, b, w), strict=True)}
     if comm < 0:
         raise ValueError(f"comm must not be negative; got comm = {comm}")
-    given = (comm, *times["F"], *times["B"], *times["W"])
-    exact = all(isinstance(t, Rational) for t in given)
-    scale = math.lcm(*(t.denominator for t in given)) if exact else 1
-    times = {kind: [_whole(t * scale, exact) for t in row] for kind, row in times.items()}
+    unit = _unit((comm, *times["F"], *times["B"], *times["W"]), (f, b, w, comm))
+    times = {kind: [unit.counted(t) for t in row] for kind, row in times.items()}
     times["BW"] = [b + w for b, w in zip(times["B"], times["W"], strict=True)]
-    played = play(schedule, methodcaller("time", times), _whole(comm * scale, exact))
+    durations = [
+        schedule.by_step(rank, [times[kind][s] for kind, s, _ in schedule.actions(rank)])
+        for rank in range(schedule.p)
+    ]
+    played = play(schedule, durations, unit.counted(comm))
     check_progress(schedule, played)
-    ints = all(isinstance(t, int) for x in (f, b, w, comm) for t in (x if _several(x) else (x,)))
-    return PipelineTimeline(
-        _spans(schedule, played, _in_given_unit(scale, exact, ints)), schedule, ""
-    )
+    return SimulatedTimeline(schedule, played, unit)
+
+
+def _unit(of_stages: Sequence, given: Sequence) -> Unit:
+    exact = all(isinstance(t, Rational) for t in of_stages)
+    scale = math.lcm(*(t.denominator for t in of_stages)) if exact else 1
+    ints = all(isinstance(t, int) for x in given for t in (x if _several(x) else (x,)))
+    return Unit(scale, exact, ints)
 
 
 @contextmanager
@@ -88,6 +159,12 @@ def _collector_at_rest() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
+
+
+def _names(schedule: PipelineSchedule) -> dict[str, str] | None:
+    """What a legend calls the halves of a backward pass, where there are halves."""
+    names = {"backward": "input gradient", "weight": "weight gradient"}
+    return names if schedule.splits_backward else None
 
 
 def _per_stage(schedule: PipelineSchedule, kind: str, time) -> list:
@@ -108,32 +185,5 @@ def _per_stage(schedule: PipelineSchedule, kind: str, time) -> list:
     return times
 
 
-def _whole(time, exact: bool):
-    return int(time) if exact else time
-
-
 def _several(time) -> bool:
     return isinstance(time, Sequence)
-
-
-def _in_given_unit(scale: int, exact: bool, ints: bool):
-    """What a simulated time, a multiple of 1/scale, is in the unit and the type of the given ones.
-
-    Fractions give fractions. Whole numbers give whole numbers, or, where stages take a part of
-    one, floats if these are exact for all times, else fractions.
-    """
-    if not exact or (ints and scale == 1):
-        return lambda time: time
-    if ints and scale & (scale - 1) == 0:
-        return lambda time: time / scale if time % scale else time // scale
-    return lambda time: Fraction(time, scale)
-
-
-def _spans(schedule: PipelineSchedule, played: Played, given) -> list[Span]:
-    times = {t: given(t) for row in (*played.starts, *played.stops) for t in row}
-    return [
-        Span(rank, "compute", str(a), times[start], times[stop], SPAN_KINDS[a.kind])
-        for rank, row in enumerate(schedule.rows)
-        for step, start, stop in zip(row, played.starts[rank], played.stops[rank], strict=True)
-        for a in step.actions
-    ]

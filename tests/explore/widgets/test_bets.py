@@ -225,6 +225,39 @@ def test_who_says_how_sure_hears_whether_it_held(tab, group, text, holds):
     assert kept(tab) is None and group.get_by_role("combobox").input_value() == ""
 
 
+def opened_or_not(sure, wanted: bool) -> None:
+    """Wait until the list is open, or not; who expects nothing to happen waits first."""
+    sure.page.wait_for_timeout(100)
+    is_so = "([list, wanted]) => list.matches(':open') === wanted"
+    sure.page.wait_for_function(is_so, arg=[sure.element_handle(), wanted])
+
+
+def test_enter_places_the_bet_from_the_list_too_and_the_list_still_opens(tab, group):
+    sure = group.get_by_role("combobox")
+    sure.press("Enter")
+    opened_or_not(sure, False)
+    assert group.get_by_role("alert").inner_text().startswith("Write a number from 100 µs to")
+    group.get_by_role("textbox").fill("70")
+    for opening, taken in (("Space", "2"), ("Alt+ArrowDown", "10")):
+        sure.press(opening)
+        opened_or_not(sure, True)
+        tab.keyboard.press("ArrowDown")
+        tab.keyboard.press("Enter")
+        opened_or_not(sure, False)
+        assert sure.input_value() == taken and kept(tab) is None
+    sure.press("Enter")
+    assert kept(tab) == {"value": 70, "unit": "ms", "sure": 10}
+
+
+def test_sabotage_where_the_list_does_not_hear_it_enter_opens_it_and_places_nothing(tab, group):
+    group.get_by_role("textbox").fill("70")
+    tab.evaluate("addEventListener('keydown', (event) => event.stopPropagation(), true)")
+    sure = group.get_by_role("combobox")
+    sure.press("Enter")
+    opened_or_not(sure, True)
+    assert kept(tab) is None
+
+
 def test_the_ends_of_a_line_are_said_in_words_for_people():
     said = still(bet("9.3", "How many days?", unit="d", low=0.01, high=1000))["said"]
     assert said == "Before you read on: mark the line, or write a number from 0.01 d to 1,000 d."

@@ -56,7 +56,7 @@ first_order_and_exact = Numbers(
               _WRITE / _YOUNG: "that is what writing takes; and what a failure loses?",
               _WRITE / _YOUNG + _YOUNG / _TWO_HOURS: "a failure loses half an interval"}),
         Asked("exact", _EXACT, slips={_FIRST: "that is the first order again"}, tolerance=0.004),
-        Chosen("written_over_lost", "equal", {
+        Chosen("written", "equal", {
                "more": "take the slope of the sum of both",
                "less": "take the slope of the sum of both"}),
     ],
@@ -105,25 +105,25 @@ live_with_a_lag = Function(
     },
 )
 
-_BLOCK, _COPY = 26.56, 1.56
-_WAITING, _GOING = young_interval(_BLOCK, _TWO_HOURS), young_interval(_COPY, _TWO_HOURS)
-_LAGGING = lagging_overhead(_GOING, _COPY, 25, 0, _TWO_HOURS)
+_BLOCK, _COPY, _LAG, _THREE_HOURS = 40.0, 2.5, 30.0, 10800.0
+_WAITING, _GOING = young_interval(_BLOCK, _THREE_HOURS), young_interval(_COPY, _THREE_HOURS)
+_LAGGING = lagging_overhead(_GOING, _COPY, _LAG, 0, _THREE_HOURS)
 
 save_without_waiting = Numbers(
     "ex-save-without-waiting",
     About("Save without waiting", "compute", 1, 10, "price a lag beside a write", ("x26.3",)),
     [
         Asked("blocking_interval", _WAITING, "s", {
-              _YOUNG: "that is the interval of a write of 30 s",
+              young_interval(_LAG, _THREE_HOURS): "that is the interval of a write of 30 s",
               _GOING: "that is the interval of the copy"}),
-        Asked("blocking", failure_overhead(_WAITING, _BLOCK, 0, _TWO_HOURS), slips={
+        Asked("blocking", failure_overhead(_WAITING, _BLOCK, 0, _THREE_HOURS), slips={
               _BLOCK / _WAITING: "that is what writing takes; and what a failure loses?"}),
         Asked("interval", _GOING, "s", {
-              young_interval(26.56, _TWO_HOURS): "only what stops the job counts",
-              young_interval(25, _TWO_HOURS): "the lag has no say in the interval"}),
+              _WAITING: "only what stops the job counts",
+              young_interval(_LAG, _THREE_HOURS): "the lag has no say in the interval"}),
         Asked("lagging", _LAGGING, slips={
-              _LAGGING - 25 / _TWO_HOURS: "a failure loses the lag as well",
-              _LAGGING - _GOING / 2 / _TWO_HOURS: "and half an interval",
+              _LAGGING - _LAG / _THREE_HOURS: "a failure loses the lag as well",
+              _LAGGING - _GOING / 2 / _THREE_HOURS: "and half an interval",
               _COPY / _GOING: "that is what copying takes; and what a failure loses?"}),
     ],
     "a copy in memory is made often and costs little, and the lag is lost at each failure",

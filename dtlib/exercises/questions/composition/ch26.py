@@ -71,8 +71,8 @@ several_writes_at_once = question(
 
 four_copies = question(
     "pause-four-copies",
-    "A rank's state has n bytes. How many n of copies lie in a node's memory at most, with one "
-    "rank to a node, while the states of a new step arrive?",
+    "A rank's state has n bytes, and each node has one rank. Not counting the state that it trains "
+    "on, how many times n bytes does a node keep at most while the states of a new step arrive?",
     Asked("n", 4, slips={
           2: "its own and another's, of one step; and the old ones?",
           1: "it keeps its own as well: the step at which all meet",
@@ -83,7 +83,7 @@ four_copies = question(
 lost_with_its_buddy = question(
     "pause-lost-with-its-buddy",
     "Eight nodes stand in a ring, and each keeps its state at the next. Two of them are lost at "
-    "once, any two as likely as any other. With which probability is a state lost for good?",
+    "once, any two as likely as any other. With which probability must the disk help?",
     Asked("probability", 8 / math.comb(8, 2), slips={
           1 / 7: "given one of the two, which nodes must the other not be?",
           1 / 4: "any two of eight: how many pairs are there?",
@@ -101,15 +101,6 @@ how_many_spares = question(
     "what comes in a day, times how many days it stays",
 )
 
-slower_repair = question(
-    "pause-slower-repair",
-    "Repair becomes twice as slow. How many nodes are away at a time now, on average?",
-    Asked("nodes", 48 * 4, slips={
-          96: "that is with two days of repair",
-          48: "as many come in a day as before, and each stays longer"}),
-    "the same rate, twice as long: 128 spares would be a cliff now",
-)
-
 ten_and_ten = question(
     "pause-ten-and-ten",
     "A run of 20 steps is resumed after 10, without the cursor of its data. Of its 20 batches, how "
@@ -122,8 +113,8 @@ ten_and_ten = question(
 
 boxes_of_a_line = question(
     "pause-boxes-of-a-run",
-    "A matrix has 100 rows of 10 numbers, flattened row by row. How many boxes are the numbers 37 "
-    "to 999?",
+    "A matrix has 100 rows of 10 numbers, flattened row by row. How many boxes are the numbers "
+    "from 37 to the last?",
     Asked("boxes", len(list(boxes_of_run((100, 10), 37, 1000))), slips={
           3: "does the run end within a row?",
           1: "it begins within a row", 97: "whole rows are one box"}),
@@ -196,15 +187,15 @@ all_or_none = question(
     "for none: a vote is missing, so the three do the step again",
 )
 
-one_of_64_away = question(
-    "pause-one-of-64-away",
-    "Of 64 replicas one is away for ten minutes after each failure, and failures come every 3.09 "
-    "hours. Which share of the job's work is not done because of that?",
-    Asked("share", 600 / (3.09 * 3600) / 64, slips={
-          600 / (3.09 * 3600): "one of 64 is away, and the others work",
-          1 / 64: "it is away for ten minutes of every three hours",
-          1 - 600 / (3.09 * 3600) / 64: "that is what is done"}),
-    "a 64th of ten minutes in three hours: less than a thousandth",
+steps_in_vain = question(
+    "pause-steps-in-vain",
+    "A job saves after every fifth step, and a failure cuts its ninth step short. How many of the "
+    "steps that it has tried does it do again?",
+    Asked("steps", 9 - 5, slips={
+          3: "and the one that was cut short?",
+          9: "it does not begin at the beginning",
+          1: "so it would be if all others kept their state"}),
+    "the sixth to the ninth: a quorum would do one of them again",
 )
 
 bugs_and_buddies = question(

@@ -1,0 +1,245 @@
+"""``python -m dtlib plan``: the five best layouts of a run and why, from a terminal or a build.
+
+python -m dtlib plan --model llama-3-8b --gpus 64 --gpu h100     the best layouts, and reasons
+    --batch 512 --seq 8192      sequences of a step (4 Mi tokens), tokens of each (the context)
+    --software megatron         the profile of what runs it
+    --why tp=8,pp=2             why the best layout with these changes is not the first
+    --write megatron            the best one as a file of a program (torchtitan, deepspeed)
+    --read megatron FILE        why the layout of such a file is not the first
+    --json                      the same as data
+    --assert 'memory < 75 GB' 'mfu > 0.4'    exit status 1 where the best layout does not hold it
+python -m dtlib plan --script train.py --gpus 64 --gpu h100
+                                what an unmodified script computes, holds and sends, and its price
+
+Exit status: 0, or 1 where an assertion fails, or 2 for what is not understood or cannot be.
+"""
+
+import argparse
+import json
+import operator
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from dtlib.composition.planner.configurations.exchange import (
+    read_configuration,
+    write_configuration,
+)
+from dtlib.composition.planner.plans import Plan, Plans, plan
+from dtlib.composition.planner.script.prices import script_price
+from dtlib.composition.planner.script.reader import ScriptError, read_script
+from dtlib.formulas.units import format_quantity, parse_quantity
+from dtlib.foundations import catalog
+from dtlib.machines.machine import GPU, Cluster, Node
+from dtlib.models.published import published_models
+
+STEP_TOKENS = 2**22
+FACTS = {"memory": "B", "time": "s", "mfu": "", "tokens_per_second": ""}
+SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+_ASSERTION = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*(.+)")
+
+
+def _before(name: str, later: str) -> None:
+    return replace(published_models[later], name=name, context=8192)
+
+
+# Llama 3 has the shapes of 3.1 and was trained with sequences of 8,192 tokens.
+MODELS = {
+    **published_models,
+    **{
+        f"llama-3-{size}": _before(f"llama-3-{size}", f"llama-3.1-{size}") for size in ("8b", "70b")
+    },
+}
+PORTS = {"a100-sxm": "ib-hdr200", "b200-sxm": "ib-ndr400", "v100-sxm": "ethernet-100"}
+
+
+def plan_command(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    asked = _parser().parse_args(arguments)
+    try:
+        if asked.script:
+            return _price(asked)
+        claims = [read_assertion(text) for text in asked.claims]
+        plans = _plans(asked)
+        said = [plans.why_not(**_changes(asked.why))] if asked.why else []
+        said += [_judged(plans, *asked.read)] if asked.read else []
+        if asked.write:
+            return _written(plans, asked.write)
+    except (ValueError, KeyError, TypeError, OSError, ScriptError) as wrong:
+        print(f"plan: {_words(wrong)}", file=sys.stderr)
+        return 2
+    broken = [said_false for claim in claims if (said_false := claim(plans[0]))]
+    print(json.dumps(as_data(plans, broken), indent=2) if asked.json else _text(plans, said))
+    for sentence in broken:
+        print(f"plan: {sentence}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def read_assertion(text: str):
+    """A claim such as 'memory < 75 GB' as a function of a plan: what is false of it, or nothing.
+
+    Raises ValueError, naming what is wrong, for a claim that cannot be read.
+
+    >>> read_assertion("memory under 75 GB")
+    Traceback (most recent call last):
+    ValueError: assert 'memory under 75 GB': expected a name, one of <=, >=, <, > and a quantity
+    """
+    match = _ASSERTION.fullmatch(text)
+    signs = "a name, one of <=, >=, <, > and a quantity"
+    if not match:
+        raise ValueError(f"assert {text!r}: expected {signs}")
+    name, sign, bound = match.groups()
+    if name not in FACTS:
+        raise ValueError(f"assert {text!r}: no {name!r} of a plan; there are {', '.join(FACTS)}")
+    quantity = parse_quantity(bound)
+    if quantity.unit != FACTS[name]:
+        unit = FACTS[name] or "a plain number"
+        raise ValueError(f"assert {text!r}: {name} is in {unit}, but {bound!r} is not")
+
+    def false_of(plan: Plan) -> str:
+        value = getattr(plan, name)
+        holds = SIGNS[sign](value, quantity.value)
+        found = format_quantity(value, FACTS[name], 3) if FACTS[name] else f"{value:.4g}"
+        return "" if holds else f"{text} does not hold: {name} of the best layout is {found}"
+
+    return false_of
+
+
+def as_data(plans: Plans, broken: Sequence[str] = (), count: int = 5) -> dict:
+    """The best plans as data: seconds, bytes, shares; fields of a layout by name."""
+    question = plans.question
+    return {
+        "model": question.work.spec.name,
+        "gpus": question.cluster.ranks,
+        "gpu": question.cluster.node.gpu.name,
+        "batch": question.work.batch,
+        "seq": question.work.seq,
+        "software": question.software,
+        "limit_bytes": question.limit,
+        "funnel": dict(plans.funnel),
+        "plans": [
+            {
+                "layout": {name: getattr(one.layout, name) for name in _FIELDS},
+                "seconds": one.time,
+                "bytes": one.memory,
+                "mfu": one.mfu,
+                "tokens_per_second": one.tokens_per_second,
+                "parts": one.parts,
+            }
+            for one in plans[:count]
+        ],
+        "broken_assertions": list(broken),
+    }
+
+
+def cluster_of(gpu: str, gpus: int) -> Cluster:
+    """So many GPUs of a kind, in nodes of eight with a port for each, or in one smaller node.
+
+    Raises ValueError for a GPU that is not known, and for nodes that are not full.
+
+    >>> cluster_of("h100", 64), cluster_of("h100", 4).node.gpus
+    (Cluster(8 x dgx-h100, 64 GPUs), 4)
+    """
+    names = [name for name, found in catalog.items() if isinstance(found, GPU)]
+    name = gpu if gpu in names else f"{gpu}-sxm"
+    if name not in names:
+        raise ValueError(f"--gpu {gpu!r}: not in the catalog; known are {', '.join(names)}")
+    full = next((x for x in catalog.values() if isinstance(x, Node) and x.gpu.name == name), None)
+    port = catalog[PORTS.get(name, "ib-ndr400")]
+    node = full or Node(f"8 x {name}", catalog[name], 8, port, 8, "assumed: a port a GPU", "2026")
+    if gpus < node.gpus:
+        return Cluster(replace(node, gpus=gpus, nics=gpus), 1)
+    if gpus % node.gpus:
+        raise ValueError(
+            f"--gpus {gpus}: must be below or a multiple of {node.gpus}, a node's GPUs"
+        )
+    return Cluster(node, gpus // node.gpus)
+
+
+def _plans(asked) -> Plans:
+    if asked.model is None:
+        raise ValueError(f"--model: must be given, one of {', '.join(MODELS)}; or --script")
+    if asked.model not in MODELS:
+        near = get_close_matches(asked.model, MODELS, n=3, cutoff=0.3) or list(MODELS)
+        raise ValueError(f"--model {asked.model!r}: not known; near are {', '.join(near)}")
+    spec, cluster = MODELS[asked.model], cluster_of(asked.gpu, asked.gpus)
+    seq = spec.context if asked.seq is None else asked.seq
+    if seq is None:
+        raise ValueError(f"--seq: must be given, as {spec.name!r} has no context")
+    batch = max(1, STEP_TOKENS // max(1, seq)) if asked.batch is None else asked.batch
+    return plan(spec, cluster, batch=batch, seq=seq, software=asked.software)
+
+
+def _price(asked) -> int:
+    """Read a script as rank 0 of all GPUs, and say what its step would take."""
+    reading = read_script(asked.script, ranks=asked.gpus)
+    print(f"{reading}\n\n{script_price(reading, cluster_of(asked.gpu, asked.gpus))!r}")
+    return 0
+
+
+def _written(plans: Plans, program: str) -> int:
+    """Print the best layout as a program's file, and below it what that file cannot say."""
+    work = plans.question.work
+    file = write_configuration(program, work.spec, plans[0].layout, batch=work.batch, seq=work.seq)
+    print(file.text)
+    for sentence in (*file.left_out, *file.noted):
+        print(f"plan: {sentence}", file=sys.stderr)
+    return 0
+
+
+def _judged(plans: Plans, program: str, path: str) -> str:
+    """Why the layout in a program's file is not the first."""
+    text = Path(path).read_text(encoding="utf-8")
+    run = read_configuration(program, text, gpus=plans.question.cluster.ranks)
+    return plans.why_not(run.layout)
+
+
+def _changes(text: str) -> dict:
+    """Fields of a layout from 'tp=8,recompute=full'."""
+    found = {}
+    for pair in text.split(","):
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--why {text!r}: expected fields such as tp=8,recompute=full")
+        whole = value.strip().lstrip("-").isdigit()
+        found[name.strip()] = int(value) if whole else value.strip()
+    return found
+
+
+def _text(plans: Plans, said: Sequence[str]) -> str:
+    counts = " → ".join(f"{count:,} {name}" for name, count in plans.funnel.items())
+    return "\n\n".join([repr(plans), f"What each rule left: {counts}", plans[0].explain(), *said])
+
+
+def _words(wrong: Exception) -> str:
+    return str(wrong.args[0] if isinstance(wrong, KeyError) else wrong)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m dtlib plan", usage="%(prog)s --model NAME --gpus N [options]",
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    hidden = argparse.SUPPRESS
+    parser.add_argument("--model", help=hidden)
+    parser.add_argument("--script", help=hidden)
+    parser.add_argument("--gpus", type=int, required=True, help=hidden)
+    parser.add_argument("--gpu", default="h100", help=hidden)
+    parser.add_argument("--batch", type=int, help=hidden)
+    parser.add_argument("--seq", type=int, help=hidden)
+    parser.add_argument("--software", default="megatron", help=hidden)
+    parser.add_argument("--why", help=hidden)
+    parser.add_argument("--write", help=hidden)
+    parser.add_argument("--read", nargs=2, help=hidden)
+    parser.add_argument("--json", action="store_true", help=hidden)
+    parser.add_argument("--assert", dest="claims", nargs="+", default=[], help=hidden)
+    return parser
+
+
+_FIELDS = (
+    "tp", "pp", "cp", "dp", "ep", "zero", "interleave", "micro_batch", "sequence_parallel",
+    "recompute",
+)  # fmt: skip

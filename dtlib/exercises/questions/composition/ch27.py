@@ -1,0 +1,115 @@
+"""Quick questions of chapter 27, Searching configurations."""
+
+from dtlib.exercises.declarations.numbers import Asked, Chosen
+from dtlib.exercises.declarations.question import question
+
+# fmt: off
+
+which_rule = question(
+    "pause-which-rule",
+    "40 layers, 32 heads, 8 heads of keys, a feed-forward width of 11,264 and 64,000 words. Which "
+    "is the largest tp among 8, 16, 32 and 64 that no rule forbids, if a multiple of the heads of "
+    "keys is allowed, too?",
+    Asked("tp", 32, slips={
+          64: "there are 32 heads: what would half a head compute?",
+          8: "several ranks may have the same head of keys, each with other heads of queries",
+          16: "32 divides the heads, the width and the words as well"}),
+    "the heads set the limit; copies of keys are allowed",
+)
+
+larger_micro_batch = question(
+    "pause-larger-micro-batch",
+    "A layout does not fit with micro-batches of 4 sequences. Trials with 1, 2, 4, 8 and 16 were "
+    "planned, each on a machine. How many of the five need not be tried?",
+    Asked("trials", 3, slips={
+          2: "4 itself is known already",
+          4: "a smaller one may fit: 1 and 2 are open",
+          1: "8 and 16 need at least as much as 4"}),
+    "4 is known, and what is larger needs no less",
+)
+
+host_or_gpu = question(
+    "pause-host-or-gpu",
+    "In one pass through a layer the GPU has 3 ms of work, and its host needs 4 ms to start it "
+    "all. How long does the pass take at least?",
+    Asked("time", 4e-3, "s", slips={
+          7e-3: "they work at the same time: the host starts what comes next",
+          3e-3: "the GPU cannot compute what has not been started",
+          1e-3: "that is how long the GPU waits"}),
+    "the longer of the two, and never their sum",
+)
+
+eighth_of_a_matrix = question(
+    "pause-eighth-of-a-matrix",
+    "256 sequences on eight GPUs, one in a micro-batch. How many times as many micro-batches does a "
+    "GPU compute with eight ranks to a layer, as with eight replicas?",
+    Asked("times", 8, slips={
+          1: "with eight replicas each has an eighth of the sequences; and with one?",
+          1 / 8: "the other way round"}),
+    "each rank works on all 256, an eighth of each matrix at a time",
+)
+
+one_at_a_time = question(
+    "pause-one-at-a-time",
+    "A layout with tp = 8 and pp = 8 is left behind by one with tp = 4 and pp = 16, and both are "
+    "better than tp = 8, pp = 16 and tp = 4, pp = 8. Where does a search stop that begins at "
+    "tp = 8, pp = 8 and changes one of the two at a time?",
+    Chosen("stops", "where it began", {
+        "at tp = 4 and pp = 16": "which step would it take first, and is that one better?",
+        "it never stops": "it moves only to what is better"}),
+    "both steps on the way are worse, so it takes neither",
+)
+
+which_cause = question(
+    "pause-which-cause",
+    "Layout A is predicted to take 10 s, of which 2 s are an exchange; B takes 10.5 s, with an "
+    "exchange of 1 s. By which factor must the exchange be slower than predicted, in both, for B "
+    "to be as fast as A?",
+    Asked("factor", 1.5, slips={
+          0.5: "by that much A's exchange would have to grow: relative to what?",
+          1.25: "B's exchange grows, too",
+          1.05: "that is the ratio of the two times: which part of them grows?"}),
+    "rest over rest: the other parts differ by 1.5 s, the exchanges by 1 s",
+)
+
+last_tenth = question(
+    "pause-last-tenth",
+    "On the line of the figure, which end would you rather run, if the two ends of its flat part "
+    "differ by 1 % in time?",
+    Chosen("end", "the one with less memory", {
+        "the one with more memory": "what is one per cent worth, beside a run that stops for lack "
+        "of memory?",
+        "either": "their times are equal within the errors; their memories are not"}),
+    "room is worth more than a difference that the model cannot see",
+)
+
+may_be_fastest = question(
+    "pause-may-be-fastest",
+    "Predictions are off by 10 % at most, in either direction. The least one is 9 s. Up to which "
+    "prediction may a layout be the fastest?",
+    Asked("prediction", 11.0, "s", slips={
+          9.9: "the first may take that long; but the other one may be faster than predicted",
+          10.0: "it may be a tenth faster; and the first a tenth slower",
+          10.8: "a tenth of 9 s, twice? the other's tenth is of its own prediction"}),
+    "1.1 over 0.9 times the least",
+)
+
+same_error = question(
+    "pause-same-error",
+    "All products take 20 % longer than predicted, on every layout. Two layouts have the same "
+    "products. What becomes of the difference of their times?",
+    Chosen("difference", "it stays", {
+        "it grows by 20 %": "which part of the difference are products?",
+        "it may change its sign": "the same number of seconds is added to both"}),
+    "what two layouts have in common cancels, and so do its errors",
+)
+
+which_trials = question(
+    "pause-which-trials",
+    "Two causes are in doubt. Three layouts have been timed in which both causes have the same "
+    "shares of the step. How many equations are these, errors aside?",
+    Asked("equations", 1, slips={
+          3: "divide each by its step: what is different then?",
+          2: "two unknowns need two; do these three layouts say two things?"}),
+    "the same shares, the same equation: a fourth layout must be unlike them",
+)
