@@ -9,15 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.memory import runs as peaks
-from dtlib.foundations import (
-    GPU,
-    Cluster,
-    Link,
-    MoE,
-    Node,
-    TransformerSpec,
-    catalog,
-)
+from dtlib.foundations import GPU, Cluster, Link, MoE, Node, TransformerSpec, catalog
 from dtlib.foundations.cost.published_runs import SELENE
 from dtlib.layout import Layout, even_stages
 

@@ -10,7 +10,8 @@ from site_server import served_site
 from dtlib.runtime import launch
 
 # It has no doctests, and by the time they are looked for a folder's own conftest has its name.
-collect_ignore = ["conftest.py"]
+# The scripts are programs of a user: they are run, never imported.
+collect_ignore = ["conftest.py", "composition/planner/scripts"]
 
 
 def pytest_addoption(parser):

@@ -7,8 +7,9 @@ op, gpus, bytes and bandwidth_GBps; nccl_bekman.csv, of which the H200s are judg
 one, nccl_tests_nodes.csv, with columns system, gpu, nic, nics, nodes, op, bytes, time_us and split.
 Without the last the held sample of it stands in. An error is the mean of |predicted/measured - 1|.
 
-Three models are judged: `collective_time`; one latency with one bandwidth, fitted to the very
-samples; and a ring with the latency and the line rate of the catalog, which the library had before.
+Four models are judged: `collective_time`; one latency with one bandwidth, fitted to the very
+samples; a ring with the latency and the line rate of the catalog, which the library had before; and
+`collective_time` of an all-reduce in three steps, inside the nodes, between them, and inside again.
 Then the constants are fitted anew, also with a number of nodes or a cluster left out and predicted.
 """
 
@@ -84,6 +85,19 @@ def before(node: Node, samples: Samples) -> np.ndarray:
     return np.array(predicted) / [s.network_seconds for s in samples] - 1
 
 
+def in_three_steps(node: Node, samples: Samples) -> np.ndarray:
+    """Errors of all-reduces in three steps: inside each node, between nodes, inside each node."""
+    cluster, G = Cluster(node, 128), node.gpus
+    samples = [s for s in samples if s.operation == "all_reduce"]
+    predicted = [
+        collective_time(cluster, "reduce_scatter", s.n, G)
+        + collective_time(cluster, "all_reduce", s.n / G, s.P // G, stride=G)
+        + collective_time(cluster, "all_gather", s.n, G)
+        for s in samples
+    ]
+    return np.array(predicted) / [s.seconds for s in samples] - 1
+
+
 def baseline(samples: Samples) -> np.ndarray:
     """Errors of one latency a step and one bandwidth, fitted to these samples."""
     rows = [CollectiveTime(s.operation, s.n, s.P, s.network_seconds) for s in samples]
@@ -114,7 +128,9 @@ def fitted(start: NetworkModel, free: tuple[str, ...], groups: list[tuple[Node, 
 def print_line(title: str, node: Node, samples: Samples) -> None:
     ours = errors(node, samples)
     large = ours[[s.n >= LARGE for s in samples]]
-    found = (ours, large, baseline(samples), before(node, samples))
+    found = [ours, large, baseline(samples), before(node, samples)]
+    if any(s.operation == "all_reduce" for s in samples):
+        found.append(in_three_steps(node, samples))
     print(f"{title:<34}{len(samples):>5}" + "".join(f"{size(each):>12.1%}" for each in found))
 
 
@@ -142,7 +158,8 @@ def print_fit(name: str, free: tuple[str, ...], groups: list[tuple[Node, Samples
     shown = ", ".join(f"{constant} {getattr(model, constant):.3g}" for constant in free)
     found = np.concatenate([errors(node, samples, model) for node, samples in groups])
     print(f"\n{name}: {shown}; {size(found):.1%} of {len(found)} samples")
-    left_out("nodes", start, free, groups, lambda node, s: s.P // node.gpus)
+    if len({s.P for _, samples in groups for s in samples}) > 1:
+        left_out("nodes", start, free, groups, lambda node, s: s.P // node.gpus)
     if len(groups) > 1:
         left_out("cluster", start, free, groups, lambda node, s: node.name)
 
@@ -166,21 +183,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="the directory of the tables")
     data = parser.parse_args().data
-    ndr = {"InfiniBand NDR, held sample": (catalog["dgx-h100"], [*network_sample()["dgx-h100"]])}
+    ndr = {"held sample (fit)": (catalog["dgx-h100"], [*network_sample()["dgx-h100"]])}
     if (data / "nccl_tests_nodes.csv").exists():
         ndr = read_times(data / "nccl_tests_nodes.csv")
     efa = read_bandwidths(data / "nanotron_comm_bandwidth_h100.csv")
     one, several = ([s for s in efa if (s.P > 8) == beyond] for beyond in (False, True))
     as_called = [s._replace(copied=False) for s in several]
-    heads = ("this model", "from 1 MiB", "one pair", "before")
+    heads = ("this model", "from 1 MiB", "one pair", "before", "three steps")
     print(f"{'mean error':<34}{'rows':>5}" + "".join(f"{head:>12}" for head in heads))
     for title, (node, samples) in ndr.items():
         print_line(title, node, samples)
     print_line("EFA, several nodes", EFA, several)
     print_line("  the copy of lists not taken off", EFA, as_called)
     print(f"EFA, one node: {size(errors(EFA, one)):.1%} of {len(one)} samples")
-    fit_on = [group for title, group in ndr.items() if "held out" not in title]
-    print_fit("ib-ndr400", ("alpha", "handover", "share"), fit_on)
+    groups = {
+        part: [g for title, g in ndr.items() if part in title] for part in ("(fit)", "(ring)")
+    }
+    print_fit("ib-ndr400", ("alpha", "handover", "share"), groups["(fit)"])
+    if groups["(ring)"]:
+        print_fit("roce-400", ("ring_handover",), groups["(ring)"])
     print_fit("efa-400", ("ring_crowding", "crowding"), [(EFA, several)])
     print_h200(data / "nccl_bekman.csv")
 

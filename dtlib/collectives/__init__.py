@@ -88,12 +88,18 @@ if TYPE_CHECKING:
     from dtlib.collectives.drawing import draw, timeline
     from dtlib.collectives.nccl.model import (
         streamed_time, streamed_all_reduce_time, streamed_all_gather_time, streamed_all_to_all_time,
-        switch_all_reduce_time, CollectiveModel, nccl_models,
+        switch_all_reduce_time, CollectiveModel, nccl_models, collective_model,
+    )
+    from dtlib.collectives.nccl.network import (
+        members_bandwidth, network_all_gather_time, tree_ports_time, network_all_reduce_time,
+        network_all_to_all_time, streamed_send_time, NetworkModel, network_models, network_model,
+        collective_time, send_time,
     )
     from dtlib.collectives.nccl.fit import (
         CollectiveTime, nccl_tests_samples, CollectiveFit, fit_collectives,
     )
     from dtlib.collectives.nccl.sample import nccl_sample, switch_sample, nccl_errors
+    from dtlib.collectives.nccl.network_sample import network_sample, network_errors
 # fmt: on
 
 __getattr__, __dir__, __all__ = face(__name__)

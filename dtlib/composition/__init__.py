@@ -61,19 +61,27 @@ if TYPE_CHECKING:
     from dtlib.composition.quorum.small import small_task
     from dtlib.composition.quorum.task import Fault, Quorum, ReplicaTask
     from dtlib.composition.quorum.lighthouse import Attempt, QuorumRun, train_with_quorum
-    from dtlib.composition.quorum.restarting import Life, RestartsRun, train_with_restarts
+    from dtlib.composition.quorum.restarting import JobLife, RestartsRun, train_with_restarts
     from dtlib.composition.planner.software import Software, software_profiles
     from dtlib.composition.planner.machine import Machine, machine_of
     from dtlib.composition.planner.step import step_parts, step_sheet, step_times
     from dtlib.memory.account.many import rank_memories
     from dtlib.composition.planner.legal import (
-        Task,
+        Workload,
         broken_rules,
         candidate_layouts,
         factorisations,
         funnel,
         legal_layouts,
     )
+    from dtlib.composition.planner.costs import Costs, Question
     from dtlib.composition.planner.plans import Plan, Plans, plan
+    from dtlib.composition.planner.configurations.exchange import (
+        PROGRAMS,
+        read_configuration,
+        write_configuration,
+    )
+    from dtlib.composition.planner.script.reader import ScriptError, read_script
+    from dtlib.composition.planner.script.prices import ScriptPrice, script_price
 
 __getattr__, __dir__, __all__ = face(__name__)

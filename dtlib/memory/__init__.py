@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from dtlib.memory.account.state import (
         StateRecipe, recipes, held_weight_bytes, held_gradient_bytes, held_optimizer_bytes,
-        StageParams, stage_params, ParameterGroup, parameter_groups,
+        StageParams, stage_params, ParameterGroup, parameter_groups, matrix_groups,
     )
     from dtlib.memory.account.layers import (
         TokenBytes, token_bytes, repeated_token_bytes, activation_bytes, kept_layer_bytes,
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from dtlib.memory.account.allocator import (
         AllocatorModel, output_bytes, gathered_stream_bytes, ring_block_bytes, ahead_buffer_bytes,
         reserve_bytes,
+    )
+    from dtlib.memory.account.programs import (
+        Program, programs, streams_bytes, backward_work_bytes,
     )
     from dtlib.layout import even_stages
     from dtlib.memory.account.rank import MemoryAccount, rank_memory, pipeline_memory

@@ -29,11 +29,14 @@ class Kept:
     core: bool = False
 
 
-def kept_tensors(spec, seq: int, *, experts: bool, flash: bool) -> tuple[Kept, ...]:
+def kept_tensors(
+    spec, seq: int, *, experts: bool, flash: bool, travels: bool = False
+) -> tuple[Kept, ...]:
     """The tensors that one layer keeps, for one token of a sequence of `seq`.
 
     Arguments: `spec`, a TransformerSpec; `experts`, whether this layer's feed-forward block is a
-    mixture of experts; `flash`, whether the scores are computed tile by tile and never stored.
+    mixture of experts; `flash`, whether the scores are computed tile by tile and never stored;
+    `travels`, whether attention's result is sent on to ranks with other tokens.
     Returns rows. Raises nothing.
     Source: Korthikanti et al. 2023, section 4.1; Dao et al. 2022 for what FlashAttention keeps.
 
@@ -47,7 +50,7 @@ def kept_tensors(spec, seq: int, *, experts: bool, flash: bool) -> tuple[Kept, .
     """
     feed_forward = _expert_rows(spec) if experts else _dense_rows(spec, spec.ffn)
     norm = Kept("input of the norm", spec.hidden, 2, "tokens")
-    return (norm, *_attention_rows(spec, seq, flash), norm, *feed_forward)
+    return (norm, *_attention_rows(spec, seq, flash, travels), norm, *feed_forward)
 
 
 def layer_bytes(spec, rows, tokens, tp, sequence_parallel, recompute) -> int:
@@ -65,7 +68,7 @@ def layer_bytes(spec, rows, tokens, tp, sequence_parallel, recompute) -> int:
     return sum(tokens * row.numbers * row.bytes_each // ways[row.along] for row in rows)
 
 
-def _attention_rows(spec, seq, flash):
+def _attention_rows(spec, seq, flash, travels):
     queries, values = spec.heads * spec.key_dim, spec.heads * spec.value_dim
     scores = spec.heads * seq
     dropout = spec.dropout
@@ -84,6 +87,8 @@ def _attention_rows(spec, seq, flash):
     if dropout and not flash:
         yield Kept("mask of the scores' dropout", scores, 1, "heads", core=True)
         yield Kept("scores after dropout", scores, 2, "heads", core=True)
+    if travels:
+        yield Kept("result of attention before it travels", values, 2, "heads", core=True)
     yield Kept("input of the output projection", values, 2, "heads")
     if dropout:
         yield Kept("mask of the output's dropout", spec.hidden, 1, "tokens")

@@ -4,8 +4,12 @@ python -m dtlib plan --model llama-3-8b --gpus 64 --gpu h100     the best layout
     --batch 512 --seq 8192      sequences of a step (4 Mi tokens), tokens of each (the context)
     --software megatron         the profile of what runs it
     --why tp=8,pp=2             why the best layout with these changes is not the first
+    --write megatron            the best one as a file of a program (torchtitan, deepspeed)
+    --read megatron FILE        why the layout of such a file is not the first
     --json                      the same as data
     --assert 'memory < 75 GB' 'mfu > 0.4'    exit status 1 where the best layout does not hold it
+python -m dtlib plan --script train.py --gpus 64 --gpu h100
+                                what an unmodified script computes, holds and sends, and its price
 
 Exit status: 0, or 1 where an assertion fails, or 2 for what is not understood or cannot be.
 """
@@ -18,8 +22,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 
+from dtlib.composition.planner.configurations.exchange import (
+    read_configuration,
+    write_configuration,
+)
 from dtlib.composition.planner.plans import Plan, Plans, plan
+from dtlib.composition.planner.script.prices import script_price
+from dtlib.composition.planner.script.reader import ScriptError, read_script
 from dtlib.formulas.units import format_quantity, parse_quantity
 from dtlib.foundations import catalog
 from dtlib.machines.machine import GPU, Cluster, Node
@@ -49,10 +60,15 @@ def plan_command(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     asked = _parser().parse_args(arguments)
     try:
+        if asked.script:
+            return _price(asked)
         claims = [read_assertion(text) for text in asked.claims]
         plans = _plans(asked)
         said = [plans.why_not(**_changes(asked.why))] if asked.why else []
-    except (ValueError, KeyError, TypeError) as wrong:
+        said += [_judged(plans, *asked.read)] if asked.read else []
+        if asked.write:
+            return _written(plans, asked.write)
+    except (ValueError, KeyError, TypeError, OSError, ScriptError) as wrong:
         print(f"plan: {_words(wrong)}", file=sys.stderr)
         return 2
     broken = [said_false for claim in claims if (said_false := claim(plans[0]))]
@@ -96,11 +112,11 @@ def as_data(plans: Plans, broken: Sequence[str] = (), count: int = 5) -> dict:
     """The best plans as data: seconds, bytes, shares; fields of a layout by name."""
     question = plans.question
     return {
-        "model": question.task.spec.name,
+        "model": question.work.spec.name,
         "gpus": question.cluster.ranks,
         "gpu": question.cluster.node.gpu.name,
-        "batch": question.task.batch,
-        "seq": question.task.seq,
+        "batch": question.work.batch,
+        "seq": question.work.seq,
         "software": question.software,
         "limit_bytes": question.limit,
         "funnel": dict(plans.funnel),
@@ -144,6 +160,8 @@ def cluster_of(gpu: str, gpus: int) -> Cluster:
 
 
 def _plans(asked) -> Plans:
+    if asked.model is None:
+        raise ValueError(f"--model: must be given, one of {', '.join(MODELS)}; or --script")
     if asked.model not in MODELS:
         near = get_close_matches(asked.model, MODELS, n=3, cutoff=0.3) or list(MODELS)
         raise ValueError(f"--model {asked.model!r}: not known; near are {', '.join(near)}")
@@ -153,6 +171,30 @@ def _plans(asked) -> Plans:
         raise ValueError(f"--seq: must be given, as {spec.name!r} has no context")
     batch = max(1, STEP_TOKENS // max(1, seq)) if asked.batch is None else asked.batch
     return plan(spec, cluster, batch=batch, seq=seq, software=asked.software)
+
+
+def _price(asked) -> int:
+    """Read a script as rank 0 of all GPUs, and say what its step would take."""
+    reading = read_script(asked.script, ranks=asked.gpus)
+    print(f"{reading}\n\n{script_price(reading, cluster_of(asked.gpu, asked.gpus))!r}")
+    return 0
+
+
+def _written(plans: Plans, program: str) -> int:
+    """Print the best layout as a program's file, and below it what that file cannot say."""
+    work = plans.question.work
+    file = write_configuration(program, work.spec, plans[0].layout, batch=work.batch, seq=work.seq)
+    print(file.text)
+    for sentence in (*file.left_out, *file.noted):
+        print(f"plan: {sentence}", file=sys.stderr)
+    return 0
+
+
+def _judged(plans: Plans, program: str, path: str) -> str:
+    """Why the layout in a program's file is not the first."""
+    text = Path(path).read_text(encoding="utf-8")
+    run = read_configuration(program, text, gpus=plans.question.cluster.ranks)
+    return plans.why_not(run.layout)
 
 
 def _changes(text: str) -> dict:
@@ -173,7 +215,7 @@ def _text(plans: Plans, said: Sequence[str]) -> str:
 
 
 def _words(wrong: Exception) -> str:
-    return str(wrong.args[0]) if wrong.args else type(wrong).__name__
+    return str(wrong.args[0] if isinstance(wrong, KeyError) else wrong)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -182,13 +224,16 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     hidden = argparse.SUPPRESS
-    parser.add_argument("--model", required=True, help=hidden)
+    parser.add_argument("--model", help=hidden)
+    parser.add_argument("--script", help=hidden)
     parser.add_argument("--gpus", type=int, required=True, help=hidden)
     parser.add_argument("--gpu", default="h100", help=hidden)
     parser.add_argument("--batch", type=int, help=hidden)
     parser.add_argument("--seq", type=int, help=hidden)
     parser.add_argument("--software", default="megatron", help=hidden)
     parser.add_argument("--why", help=hidden)
+    parser.add_argument("--write", help=hidden)
+    parser.add_argument("--read", nargs=2, help=hidden)
     parser.add_argument("--json", action="store_true", help=hidden)
     parser.add_argument("--assert", dest="claims", nargs="+", default=[], help=hidden)
     return parser

@@ -13,53 +13,11 @@ import numpy as np
 
 from dtlib.composition.planner.machine import Machine
 from dtlib.composition.planner.software import WARP_PEAK, WARP_SHARE, Software
-from dtlib.formulas.formula import formula
 from dtlib.formulas.require import require
 from dtlib.foundations.roofline.gemm import gemm_time
 from dtlib.layouts import Layouts
 from dtlib.models.activations import kept_tensors, layer_bytes
 from dtlib.models.spec import TransformerSpec
-
-
-@formula(r"T_\text{host}", "s", "counting", "the host never runs ahead of a collective by a layer")
-def host_time(layer_host, calls, call_host, layers):
-    """The time that the host needs to start all kernels of a pass.
-
-    So much for each layer, and for each of the collectives in it.
-
-    >>> host_time(layer_host=1e-3, calls=2, call_host=2e-4, layers=10)
-    0.014
-    """
-    return layers * (layer_host + calls * call_host)
-
-
-@formula(
-    r"T_\text{starve}",
-    "s",
-    "a smooth maximum",
-    "parts of a pass are slowed by the host and others by the GPU; never less than either",
-)
-def starving_time(computing, host, sharpness):
-    """The time in which a GPU waits for its host during a pass.
-
-    A pass takes as long as the slower of the two where one is much slower. Where they are alike,
-    the GPU waits in some parts of a layer and the host in others, and the pass takes longer than
-    both: a norm of the two, in which an infinite sharpness would be the maximum.
-
-    >>> starving_time(computing=3.0, host=4.0, sharpness=2)
-    2.0
-    """
-    return (computing**sharpness + host**sharpness) ** (1 / sharpness) - computing
-
-
-@formula(r"T_\text{passes}", "s", "counting", "a pass that is repeated takes as long as before")
-def passes_time(f, b, again):
-    """The time of all passes of one micro-batch: forward, backward, and what is done again.
-
-    >>> passes_time(f=1.0, b=2.5, again=1)
-    4.5
-    """
-    return (1 + again) * f + b
 
 
 @dataclass(frozen=True)
@@ -113,10 +71,10 @@ class Passes:
 
     @cached_property
     def kept(self) -> np.ndarray:
-        """Bytes that the forward pass writes and the backward pass reads, in all layers."""
+        """Rows all, core of attention: bytes that the forward pass of all layers writes."""
         of = self.layouts
         columns = (of.tp, of.cp, of.sequence_parallel, of.flash)
-        return self._unique(_kept_bytes, columns)[0] * of.micro_batch
+        return self._unique(_kept_bytes, columns) * of.micro_batch
 
     @cached_property
     def sums(self) -> np.ndarray:
@@ -124,7 +82,7 @@ class Passes:
         spec, software = self.spec, self.software
         rate = self.machine.gpu.hbm_bandwidth * software.kernels.bandwidth_fraction
         width = 2 * software.gradient_bytes if software.sums_locally else 0
-        return width * layer_params(spec, self.layouts) / rate
+        return width * layer_params(spec, self.layouts).sum(axis=0) / rate
 
     @property
     def stream(self) -> np.ndarray:
@@ -133,32 +91,36 @@ class Passes:
 
     @cached_property
     def tensor(self) -> np.ndarray:
-        """Rows forward, backward: seconds of the collectives among the ranks of a layer."""
+        """Rows forward, backward: seconds of the collectives among the ranks of a layer.
+
+        Each waits for the last of its ranks, as `straggling_time` says.
+        """
         of, time = self.layouts, self.machine.collective
-        n, count = self.stream, 2 * self.spec.layers
-        whole = time("all_reduce", n, of.tp, 1)
-        gather, scatter = (time(op, n, of.tp, 1) for op in ("all_gather", "reduce_scatter"))
-        apart = of.sequence_parallel
-        forward = np.where(apart, gather + scatter, whole)
-        backward = np.where(apart, 2 * gather + scatter, whole)
-        apart = self.software.arrival * np.sqrt(2 * np.log(of.tp))
-        shown = 1 - self.software.tensor_overlap
-        return shown * (
-            count * np.stack([forward, backward]) + self.spec.layers * self.calls * apart
+        whole = time("all_reduce", self.stream, of.tp, 1)
+        gather, scatter = (
+            time(operation, self.stream, of.tp, 1) for operation in ("all_gather", "reduce_scatter")
         )
+        parts = of.sequence_parallel
+        forward = 2 * np.where(parts, gather + scatter, whole)
+        backward = 2 * np.where(parts, 2 * gather + scatter, whole)
+        moving = np.stack([forward, backward]) + self._shared_calls * self._arrival(of.tp)
+        return (1 - self.software.tensor_overlap) * self.spec.layers * moving
 
     @property
     def calls(self) -> np.ndarray:
-        """Rows forward, backward: collectives in a layer."""
-        of = self.layouts
-        shared = of.tp > 1
-        experts = 2 * (of.ep > 1)
-        return np.stack(
-            [
-                shared * np.where(of.sequence_parallel, 4, 2) + experts,
-                shared * np.where(of.sequence_parallel, 6, 2) + experts,
-            ]
-        )
+        """Rows forward, backward: collectives and messages in a layer."""
+        of, hops = self.layouts, self.layouts.cp - 1
+        return self._shared_calls + 2 * (of.ep > 1) + np.stack([hops, 2 * hops])
+
+    @property
+    def _shared_calls(self) -> np.ndarray:
+        """Rows forward, backward: collectives in a layer among the ranks that share it."""
+        parts = self.layouts.sequence_parallel
+        return (self.layouts.tp > 1) * np.stack([np.where(parts, 4, 2), np.where(parts, 6, 2)])
+
+    def _arrival(self, ranks) -> np.ndarray:
+        """Seconds until the last of some ranks is there."""
+        return self.software.kernels.arrival * np.sqrt(2 * np.log(ranks))
 
     @cached_property
     def experts(self) -> np.ndarray:
@@ -172,13 +134,18 @@ class Passes:
 
     @cached_property
     def context(self) -> np.ndarray:
-        """Rows forward, backward: seconds in which keys and values travel round the ring."""
+        """Rows forward, backward: seconds in which keys and values travel, as far as they show.
+
+        A hop hides under the attention of a block; that the ranks do not arrive together, does not.
+        """
         of, spec = self.layouts, self.spec
         numbers = self.tokens * spec.kv_heads * (spec.key_dim + spec.value_dim)
         n = 2 * numbers / np.minimum(of.tp, spec.kv_heads)
-        hop = self.machine.message(n, of.tp, of.tp * of.cp)
-        forward = spec.layers * (of.cp - 1) * hop
-        return np.stack([forward, 2 * forward])
+        hops = spec.layers * (of.cp - 1)
+        moving = hops * self.machine.message(n, of.tp, of.tp * of.cp)
+        waiting = hops * self._arrival(of.cp)
+        moving, waiting = (np.stack([time, 2 * time]) for time in (moving, waiting))
+        return np.maximum(0.0, moving - self.attention) + waiting
 
     def _unique(self, rows, columns) -> np.ndarray:
         """The function's rows for each layout, computed once for each combination of columns."""
@@ -187,11 +154,11 @@ class Passes:
 
 
 def layer_params(spec: TransformerSpec, of: Layouts) -> np.ndarray:
-    """Parameters of all layers, as far as one of the ranks that divide them has them."""
+    """Rows others, experts: parameters of all layers that a rank of those who divide them has."""
     tables = ("embedding", "positions", "head")
     held = {w: w.size * w.held for w in spec.weights() if w.part not in tables}
     experts = sum(size for w, size in held.items() if w.name.startswith("expert "))
-    return (sum(held.values()) - experts) / of.tp + experts / (of.tp * of.ep)
+    return np.stack([(sum(held.values()) - experts) / of.tp, experts / (of.tp * of.ep)])
 
 
 def _combinations(columns) -> tuple[tuple[tuple[int, ...], ...], np.ndarray]:
@@ -268,26 +235,22 @@ def _attention_times(spec, gpu, seq, dtype, keys) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _kept_bytes(spec, gpu, seq, dtype, keys) -> np.ndarray:
-    """Bytes that all layers keep of one sequence, for each (tp, cp, sequence parallel, flash)."""
+    """Bytes that all layers keep of one sequence, for each (tp, cp, sequence parallel, flash).
+
+    Two rows: all, and the core of attention.
+    """
     counts = {False: spec.layers - spec.expert_layers, True: spec.expert_layers}
-    found = []
-    for tp, cp, apart, flash in keys:
-        found.append(
-            sum(
-                count
-                * layer_bytes(
-                    spec,
-                    kept_tensors(spec, seq, experts=experts, flash=bool(flash)),
-                    tokens=seq // cp,
-                    tp=tp,
-                    sequence_parallel=bool(apart),
-                    recompute="none",
-                )
-                for experts, count in counts.items()
-                if count
-            )
-        )
-    return np.array([found], float)
+    found = np.zeros((2, len(keys)))
+    for place, (tp, cp, apart, flash) in enumerate(keys):
+        divided = {"tokens": seq // cp, "tp": tp, "sequence_parallel": bool(apart)}
+        for experts, count in counts.items():
+            rows = kept_tensors(spec, seq, experts=experts, flash=bool(flash)) if count else ()
+            core = [row for row in rows if row.core]
+            found[:, place] += [
+                count * layer_bytes(spec, some, **divided, recompute="none")
+                for some in (rows, core)
+            ]
+    return found
 
 
 def check_shapes(spec: TransformerSpec, layouts: Layouts, seq: int) -> None:

@@ -23,7 +23,7 @@ from dtlib.models.spec import TransformerSpec
 
 
 @dataclass(frozen=True)
-class Task:
+class Workload:
     """What is to be trained with: a model, sequences of one step, tokens of one sequence."""
 
     spec: TransformerSpec
@@ -33,59 +33,59 @@ class Task:
 
 @dataclass(frozen=True)
 class Rule:
-    """What must hold of a layout for a task, in words and as a test of columns."""
+    """What must hold of a layout for a workload, in words and as a test of columns."""
 
     name: str
     says: str
-    holds: Callable[[Task, Layouts], np.ndarray]
+    holds: Callable[[Workload, Layouts], np.ndarray]
 
 
 def _divides(part, whole) -> np.ndarray:
     return whole % part == 0
 
 
-def _heads(task: Task, of: Layouts) -> np.ndarray:
-    keys = task.spec.kv_heads
-    return _divides(of.tp, task.spec.heads) & (_divides(of.tp, keys) | _divides(keys, of.tp))
+def _heads(work: Workload, of: Layouts) -> np.ndarray:
+    keys = work.spec.kv_heads
+    return _divides(of.tp, work.spec.heads) & (_divides(of.tp, keys) | _divides(keys, of.tp))
 
 
-def _widths(task: Task, of: Layouts) -> np.ndarray:
-    spec = task.spec
+def _widths(work: Workload, of: Layouts) -> np.ndarray:
+    spec = work.spec
     widths = [spec.ffn] if spec.layers > spec.expert_layers else []
     widths += [spec.moe.ffn] if spec.moe else []
     return np.logical_and.reduce([_divides(of.tp, width) for width in widths])
 
 
-def _experts(task: Task, of: Layouts) -> np.ndarray:
-    experts = task.spec.moe.experts if task.spec.moe else 1
+def _experts(work: Workload, of: Layouts) -> np.ndarray:
+    experts = work.spec.moe.experts if work.spec.moe else 1
     return _divides(of.ep, experts) & _divides(of.ep, of.dp * of.cp)
 
 
-def _tokens(task: Task, of: Layouts) -> np.ndarray:
+def _tokens(work: Workload, of: Layouts) -> np.ndarray:
     """Pieces of equal work: under a causal mask each of cp ranks takes one early and one late."""
     pieces = np.where(of.cp > 1, 2 * of.cp, 1)
-    return _divides(pieces * np.where(of.sequence_parallel, of.tp, 1), task.seq)
+    return _divides(pieces * np.where(of.sequence_parallel, of.tp, 1), work.seq)
 
 
-def _rounds(task: Task, of: Layouts) -> np.ndarray:
-    m = task.batch // (of.dp * of.micro_batch)
+def _rounds(work: Workload, of: Layouts) -> np.ndarray:
+    m = work.batch // (of.dp * of.micro_batch)
     return (of.interleave == 1) | _divides(of.pp, m)
 
 
 RULES = (
     Rule("heads", "tp divides the heads, and divides or is a multiple of those of keys", _heads),
     Rule("words", "tp divides the vocabulary, which may be padded",
-         lambda task, of: _divides(of.tp, task.spec.vocab)),
+         lambda work, of: _divides(of.tp, work.spec.vocab)),
     Rule("widths", "tp divides the width of each feed-forward block", _widths),
     Rule("experts", "ep divides the experts, and dp x cp", _experts),
     Rule("layers", "there are no more stages than layers",
-         lambda task, of: of.pp <= task.spec.layers),
+         lambda work, of: of.pp <= work.spec.layers),
     Rule("parts", "stages of several parts are equal, and so are their parts",
-         lambda task, of: (of.interleave == 1)
-         | (of.pp > 1) & _divides(of.pp * of.interleave, task.spec.layers)),
+         lambda work, of: (of.interleave == 1)
+         | (of.pp > 1) & _divides(of.pp * of.interleave, work.spec.layers)),
     Rule("tokens", "the tokens of a sequence divide into 2 cp pieces, and those among tp", _tokens),
     Rule("batch", "the sequences divide among dp replicas and into micro-batches",
-         lambda task, of: _divides(of.dp * of.micro_batch, task.batch)),
+         lambda work, of: _divides(of.dp * of.micro_batch, work.batch)),
     Rule("rounds", "interleaved stages take micro-batches in rounds of pp", _rounds),
 )  # fmt: skip
 
@@ -127,7 +127,7 @@ def candidate_layouts(
     return every[~same]
 
 
-def funnel(task: Task, candidates: Layouts) -> tuple[dict[str, int], Layouts]:
+def funnel(work: Workload, candidates: Layouts) -> tuple[dict[str, int], Layouts]:
     """How many candidates are left after each rule, and those that are left after all.
 
     Raises ValueError, naming the rule, where one leaves none.
@@ -135,17 +135,17 @@ def funnel(task: Task, candidates: Layouts) -> tuple[dict[str, int], Layouts]:
     >>> from dtlib.foundations import TransformerSpec
     >>> gpt = TransformerSpec("small", layers=12, hidden=768, heads=12, vocab=50304)
     >>> candidates = candidate_layouts(gpt, 16)
-    >>> left, legal = funnel(Task(gpt, 64, 1024), candidates)
+    >>> left, legal = funnel(Workload(gpt, 64, 1024), candidates)
     >>> len(candidates) > left["heads"] > left["layers"] > left["parts"] > left["batch"]
     True
     """
     left, counts = candidates, {}
     for rule in RULES:
-        left = left[rule.holds(task, left)]
+        left = left[rule.holds(work, left)]
         counts[rule.name] = len(left)
         if not len(left):
             raise ValueError(
-                f"plan: no layout of {task.spec.name!r} for {task.batch} sequences of {task.seq} "
+                f"plan: no layout of {work.spec.name!r} for {work.batch} sequences of {work.seq} "
                 f"tokens is left by the rule {rule.name!r}: {rule.says}"
             )
     return counts, left
@@ -157,19 +157,19 @@ def legal_layouts(spec: TransformerSpec, gpus: int, *, batch: int, seq: int, **c
     Other arguments and errors as for `candidate_layouts`; ValueError where no layout is left.
     """
     require_count("legal_layouts", batch=batch, seq=seq)
-    return funnel(Task(spec, batch, seq), candidate_layouts(spec, gpus, **choices))[1]
+    return funnel(Workload(spec, batch, seq), candidate_layouts(spec, gpus, **choices))[1]
 
 
-def broken_rules(task: Task, layout: Layout) -> list[Rule]:
+def broken_rules(work: Workload, layout: Layout) -> list[Rule]:
     """The rules that a layout breaks, which are none where it is legal.
 
     >>> from dtlib.foundations import TransformerSpec
     >>> gpt = TransformerSpec("small", layers=12, hidden=768, heads=12, vocab=50304)
-    >>> [rule.name for rule in broken_rules(Task(gpt, 64, 1024), Layout(tp=8, pp=16))]
+    >>> [rule.name for rule in broken_rules(Workload(gpt, 64, 1024), Layout(tp=8, pp=16))]
     ['heads', 'layers']
     """
-    one = Layouts.of([layout], task.spec.layers)
-    return [rule for rule in RULES if not rule.holds(task, one)[0]]
+    one = Layouts.of([layout], work.spec.layers)
+    return [rule for rule in RULES if not rule.holds(work, one)[0]]
 
 
 def factorisations(n: int, parts: int) -> Iterable[tuple[int, ...]]:

@@ -13,70 +13,18 @@ Here they are filtered, ordered and compared.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from dtlib.composition.planner.legal import Task, candidate_layouts, funnel
-from dtlib.composition.planner.step import step_parts
+from dtlib.composition.planner.costs import Costs, Question
+from dtlib.composition.planner.legal import Workload, candidate_layouts, funnel
+from dtlib.composition.planner.reasons import beyond, risks, rivals, why_not
 from dtlib.formulas.require import is_number, require, require_count, require_type
 from dtlib.formulas.table import Table
 from dtlib.formulas.units import format_quantity
 from dtlib.layout import Layout, even_stages
-from dtlib.layouts import Layouts
 from dtlib.machines.machine import Cluster
-from dtlib.memory import rank_memories
 from dtlib.models.spec import TransformerSpec
-
-
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """What the engine says: seconds of a step by cause, and bytes of the fullest rank."""
-
-    layouts: Layouts
-    parts: Mapping[str, np.ndarray]
-    bytes: np.ndarray
-
-    @cached_property
-    def seconds(self) -> np.ndarray:
-        return sum(self.parts.values())
-
-    def __getitem__(self, which) -> "Costs":
-        parts = {cause: seconds[which] for cause, seconds in self.parts.items()}
-        return Costs(self.layouts[which], parts, self.bytes[which])
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a plan is asked: a task, a cluster, the profile of its software, and two allowances.
-
-    A plan may fill `limit` bytes of a GPU, and a pipeline is taken to be `margin` times as slow as
-    predicted.
-    """
-
-    task: Task
-    cluster: Cluster
-    software: str
-    limit: float
-    margin: float
-
-    def costs(self, layouts: Layouts) -> Costs:
-        """What the engine says of layouts."""
-        spec, of = self.task.spec, {"batch": self.task.batch, "seq": self.task.seq}
-        parts = step_parts(spec, self.cluster, layouts, **of, software=self.software)
-        return Costs(layouts, parts, rank_memories(spec, layouts, **of))
-
-    def weight(self, layouts: Layouts) -> np.ndarray:
-        """How many times as long as predicted each is taken to last."""
-        return np.where(layouts.pp > 1, self.margin, 1.0)
-
-    def score(self, costs: Costs) -> np.ndarray:
-        """What the order goes by: seconds, and for a pipeline the margin on top."""
-        return self.weight(costs.layouts) * costs.seconds
-
-    def ordered(self, costs: Costs) -> Costs:
-        """The same, the least score first."""
-        return costs[np.argsort(self.score(costs), kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,21 +57,34 @@ class Plan:
     @property
     def mfu(self) -> float:
         """The model's work in a step, over what all GPUs could do in its time."""
-        task, cluster = self.plans.question.task, self.plans.question.cluster
-        work = task.spec.flops_per_token(task.seq) * task.batch * task.seq
-        return work / (self.time * cluster.ranks * cluster.node.gpu.peak())
+        work, cluster = self.plans.question.work, self.plans.question.cluster
+        done = work.spec.flops_per_token(work.seq) * work.batch * work.seq
+        return done / (self.time * cluster.ranks * cluster.node.gpu.peak())
 
     @property
     def tokens_per_second(self) -> float:
         """Tokens that all GPUs together train on in a second."""
-        task = self.plans.question.task
-        return task.batch * task.seq / self.time
+        work = self.plans.question.work
+        return work.batch * work.seq / self.time
 
     def explain(self) -> str:
         """What it takes, why the nearest others are behind it, and what would put one before it."""
-        from dtlib.composition.planner.reasons import explained
-
-        return explained(self)
+        of = self.plans
+        at = of.question, of.costs
+        shares = ", ".join(
+            f"{cause} {seconds / self.time:.0%}"
+            for cause, seconds in self.parts.items()
+            if seconds > 0.005 * self.time
+        )
+        return "\n".join(
+            [
+                repr(self),
+                f"Of its time: {shares}.",
+                *rivals(*at, self.place),
+                beyond(*at, of.too_large, self.place),
+                *risks(*at, self.place),
+            ]
+        )
 
     def __repr__(self) -> str:
         time, memory = format_quantity(self.time, "s", 3), format_quantity(self.memory, "B", 3)
@@ -157,9 +118,8 @@ class Plans(Sequence[Plan]):
         A rule that it breaks, the memory that it lacks, or the causes for which it takes longer.
         Raises ValueError for a layout of another number of ranks.
         """
-        from dtlib.composition.planner.reasons import why_not
-
-        return why_not(self, layout if layout is not None else self._changed(changes))
+        layout = self._changed(changes) if layout is None else layout
+        return why_not(self.question, self.costs[:1], layout)
 
     def _changed(self, changes: Mapping) -> Layout:
         """The first layout with other fields; its replicas, and what follows from tp and pp."""
@@ -189,7 +149,7 @@ class Plans(Sequence[Plan]):
 
     def table(self, count: int = 5) -> Table:
         """The best ones, as a table."""
-        task, cluster = self.question.task, self.question.cluster
+        work, cluster = self.question.work, self.question.cluster
         rows = [
             (
                 str(one.place + 1), str(one.layout), format_quantity(one.time, "s", 3),
@@ -198,8 +158,8 @@ class Plans(Sequence[Plan]):
             for one in self[:count]
         ]  # fmt: skip
         title = (
-            f"{task.spec.name} on {cluster.ranks:,} x {cluster.node.gpu.name}, {task.batch:,} "
-            f"sequences of {task.seq:,} tokens: {len(self):,} layouts fit"
+            f"{work.spec.name} on {cluster.ranks:,} x {cluster.node.gpu.name}, {work.batch:,} "
+            f"sequences of {work.seq:,} tokens: {len(self):,} layouts fit"
         )
         return Table(title, ("", "layout", "step", "memory", "MFU"), tuple(rows))
 
@@ -245,9 +205,9 @@ def plan(
     require(is_number(margin) and margin >= 1, "plan", "margin", margin, "at least 1")
     cluster = cluster if gpus is None else part_of(cluster, gpus)
     limit = usable * cluster.node.gpu.hbm_bytes
-    question = Question(Task(spec, batch, seq), cluster, software, limit, margin)
+    question = Question(Workload(spec, batch, seq), cluster, software, limit, margin)
     candidates = candidate_layouts(spec, cluster.ranks, **choices)
-    counts, legal = funnel(question.task, candidates)
+    counts, legal = funnel(question.work, candidates)
     every = question.costs(legal)
     fits = every.bytes <= limit
     if not fits.any():

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from dtlib.composition.planner.costs import Costs, Question
 from dtlib.composition.planner.legal import broken_rules
-from dtlib.composition.planner.plans import Costs, Plan, Plans
 from dtlib.formulas.require import require
 from dtlib.formulas.units import format_quantity
 from dtlib.layout import POLICIES, Layout
@@ -15,43 +15,24 @@ CHOICES = ("tp", "pp", "cp", "ep", "zero", "interleave", "micro_batch", "recompu
 REACH = 3.0  # a cause that must be off by more than this is no risk
 
 
-def explained(plan: Plan) -> str:
-    """The plan in sentences: its own account, its rivals, what more memory would buy, its risk."""
-    lines = [repr(plan), f"Of its time: {_shares(plan)}."]
-    lines += _rivals(plan)
-    lines += _beyond(plan)
-    lines += _risk(plan)
-    return "\n".join(lines)
-
-
-def why_not(plans: Plans, layout: Layout) -> str:
-    """One sentence on why the layout is not the first of the plans."""
-    question = plans.question
-    ranks, spec = question.cluster.ranks, question.task.spec
+def why_not(question: Question, best: Costs, layout: Layout) -> str:
+    """One sentence on why a layout is not the best: a rule, its memory, or causes of its time."""
+    ranks, spec = question.cluster.ranks, question.work.spec
     require(layout.ranks == ranks, "why_not", "the ranks of layout", layout.ranks, f"{ranks}")
-    broken = broken_rules(question.task, layout)
+    broken = broken_rules(question.work, layout)
     if broken:
         return f"{layout} is not legal: {'; '.join(rule.says for rule in broken)}."
     cost = question.costs(Layouts.of([layout], spec.layers))
     if cost.bytes[0] > question.limit:
-        return f"{layout} does not fit: {_lacks(cost, question.limit)}."
-    best = plans.costs[:1]
+        return f"{layout} does not fit: {_lacks(question, cost)}."
     if question.score(cost)[0] <= question.score(best)[0]:
         return f"{layout} is as good as the first."
-    return f"{layout} {_compared(plans, cost, best)}."
+    return f"{layout} {compared(question, cost, best)}."
 
 
-def _shares(plan: Plan) -> str:
-    return ", ".join(
-        f"{cause} {seconds / plan.time:.0%}"
-        for cause, seconds in plan.parts.items()
-        if seconds > 0.005 * plan.time
-    )
-
-
-def _rivals(plan: Plan) -> list[str]:
+def rivals(question: Question, costs: Costs, place: int) -> list[str]:
     """For each field the best layout that has another value there, and what it loses by."""
-    costs, here = plan.plans.costs, plan.layout
+    here = costs.layouts[place]
     found: dict[int, list[str]] = {}
     for field in CHOICES:
         value = getattr(here, field)
@@ -59,25 +40,15 @@ def _rivals(plan: Plan) -> list[str]:
         others = np.flatnonzero(getattr(costs.layouts, field) != value)
         if len(others):
             found.setdefault(int(others[0]), []).append(field)
-    own = costs[[plan.place]]
+    own = costs[[place]]
     return [
-        f"Another {' or '.join(fields)}: {_other(costs.layouts[place], here)} "
-        f"{_compared(plan.plans, costs[[place]], own)}."
-        for place, fields in sorted(found.items())
+        f"Another {' or '.join(fields)}: {other_fields(costs.layouts[at], here)} "
+        f"{compared(question, costs[[at]], own)}."
+        for at, fields in sorted(found.items())
     ]
 
 
-def _other(layout: Layout, here: Layout) -> str:
-    """What a layout has else than another one: fields and values."""
-    fields = (*CHOICES, "dp")
-    return ", ".join(
-        f"{name} {getattr(layout, name)}"
-        for name in fields
-        if getattr(layout, name) != getattr(here, name)
-    )
-
-
-def _compared(plans: Plans, cost: Costs, own: Costs) -> str:
+def compared(question: Question, cost: Costs, own: Costs) -> str:
     """By how much it is slower, and the causes that make most of the difference."""
     ratio = cost.seconds[0] / own.seconds[0] - 1
     more = {cause: float(cost.parts[cause][0] - own.parts[cause][0]) for cause in cost.parts}
@@ -91,53 +62,57 @@ def _compared(plans: Plans, cost: Costs, own: Costs) -> str:
     said = f" ({said})" if said else ""
     if ratio >= 0:
         return f"is {size} slower{said}"
-    margin = f"{plans.question.margin - 1:.0%}"
+    margin = f"{question.margin - 1:.0%}"
     return f"is {size} faster{said}, within the margin of {margin} of a pipeline"
 
 
-def _lacks(cost: Costs, limit: float) -> str:
-    needs, may = format_quantity(cost.bytes[0], "B", 3), format_quantity(limit, "B", 3)
-    return f"its fullest rank needs {needs}, and may fill {may}"
-
-
-def _beyond(plan: Plan) -> list[str]:
+def beyond(question: Question, costs: Costs, too_large: Costs, place: int) -> str:
     """What half as much memory again would buy: the fastest of those that need no more."""
-    plans, question = plan.plans, plan.plans.question
-    near = plans.too_large[plans.too_large.bytes <= 1.5 * question.limit]
-    own = question.score(plans.costs[[plan.place]])[0]
+    near = too_large[too_large.bytes <= 1.5 * question.limit]
+    own = question.score(costs[[place]])[0]
     if not len(near.layouts) or question.score(near)[0] > 0.999 * own:
-        return ["Nothing that needs up to half as much memory again is faster."]
+        return "Nothing that needs up to half as much memory again is faster."
     first = near[:1]
-    gain = 1 - question.score(first)[0] / own
-    lacks = _lacks(first, question.limit)
-    other = _other(first.layouts[0], plan.layout)
-    return [f"With more memory {other} would take {gain:.1%} less: {lacks}."]
+    gain, lacks = 1 - question.score(first)[0] / own, _lacks(question, first)
+    other = other_fields(first.layouts[0], costs.layouts[place])
+    return f"With more memory {other} would take {gain:.1%} less: {lacks}."
 
 
-def _risk(plan: Plan, among: int = 200) -> list[str]:
+def risks(question: Question, costs: Costs, place: int, among: int = 200) -> list[str]:
     """The causes whose misjudgement by the smallest factors would put another layout first.
 
     Times are sums of causes. With a cause k times as long for all, two layouts change places where
     rest + k x cause is the same for both.
     """
-    plans = plan.plans
-    costs = plans.costs[:among]
-    weight = plans.question.weight(costs.layouts)
+    costs = costs[: max(among, place + 1)]
+    weight, here = question.weight(costs.layouts), costs.layouts[place]
     flips: dict[str, tuple] = {}
     for cause, seconds in costs.parts.items():
         part, rest = weight * seconds, weight * (costs.seconds - seconds)
-        more = part[plan.place] - part
-        factor = np.divide(rest - rest[plan.place], more, where=more != 0, out=np.zeros(len(more)))
+        more = part[place] - part
+        factor = np.divide(rest - rest[place], more, where=more != 0, out=np.zeros(len(more)))
         near = np.flatnonzero((factor > 1 / REACH) & (factor < REACH))
-        near = near[near != plan.place]
+        near = near[near != place]
         if len(near):
-            place = near[np.argmin(np.abs(np.log(factor[near])))]
-            flips[cause] = abs(math.log(factor[place])), factor[place], costs.layouts[int(place)]
+            at = near[np.argmin(np.abs(np.log(factor[near])))]
+            flips[cause] = abs(math.log(factor[at])), factor[at], costs.layouts[int(at)]
     if not flips:
-        return [
-            f"No single cause, were it {REACH:g} times as long or short, would change the order."
-        ]
+        return [f"No cause, were it {REACH:g} times as long or short, would change the order."]
     return [
-        f"Were {cause} {factor:.2f} times as long, {_other(other, plan.layout)} would be before it."
+        f"Were {cause} {factor:.2f} times as long, {other_fields(other, here)} would be before it."
         for cause, (_, factor, other) in sorted(flips.items(), key=lambda item: item[1][0])[:3]
     ]
+
+
+def other_fields(layout: Layout, here: Layout) -> str:
+    """What a layout has else than another one: fields and values."""
+    return ", ".join(
+        f"{name} {getattr(layout, name)}"
+        for name in (*CHOICES, "dp")
+        if getattr(layout, name) != getattr(here, name)
+    )
+
+
+def _lacks(question: Question, cost: Costs) -> str:
+    needs, may = (format_quantity(x, "B", 3) for x in (cost.bytes[0], question.limit))
+    return f"its fullest rank needs {needs}, and may fill {may}"

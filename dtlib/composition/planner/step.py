@@ -5,25 +5,27 @@ r"""The time of a training step, cause by cause, for one layout or for many at o
     >>> some = Layouts.of([Layout(tp=2, dp=32, zero=1), Layout(tp=8, pp=2, dp=4)], 32)
     >>> llama = published_models["llama-3.1-8b"]
     >>> step_times(llama, cluster, some, batch=512, seq=8192).round(1)
-    array([ 7.2, 11.4])
+    array([ 7.6, 12. ])
 
 A step is a `Sheet`: with one layout it prints itself, with many each line is a column.
 """
 
 import numpy as np
 
-from dtlib.composition.planner.layer import (
-    Passes,
-    check_shapes,
+from dtlib.composition.planner.formulas import (
+    hiding_time,
     host_time,
-    layer_params,
     passes_time,
+    pipeline_wait_time,
+    slowest_stage_time,
+    stage_sends_time,
     starving_time,
+    straggling_time,
 )
+from dtlib.composition.planner.layer import Passes, check_shapes
 from dtlib.composition.planner.machine import machine_of
 from dtlib.composition.planner.software import Software, software_named
-from dtlib.formulas.formula import formula
-from dtlib.formulas.poly import ln, maximum, sqrt, where
+from dtlib.composition.planner.stages import exchange_quantities, stage_quantities
 from dtlib.formulas.require import require, require_count, require_type
 from dtlib.formulas.sheet import Given, Line, Sheet, line, total
 from dtlib.foundations.roofline.pace import stage_time, streaming_time
@@ -37,96 +39,6 @@ CAUSES = (
     "compute", "attention", "streams", "host", "tensor", "context", "experts",
     "bubble", "sends", "exchange", "optimizer",
 )  # fmt: skip
-_EVEN = "stages as even as can be"
-
-
-@formula(r"T_\text{slowest}", "s", "counting", _EVEN)
-def slowest_stage_time(
-    micro_time, layers, most_layers, first_layers, last_layers, first_tables, last_tables
-):
-    """The time of the stage that takes longest for one micro-batch.
-
-    The ends have the tables on top: the first the one of the tokens, the last the head and the
-    loss. Where layers do not divide, the ends have fewer of them.
-
-    >>> slowest_stage_time(8.0, 8, 3, 3, 2, first_tables=0.25, last_tables=1.5)
-    3.5
-    """
-    return maximum(
-        most_layers * micro_time / layers,
-        maximum(
-            first_layers * micro_time / layers + first_tables,
-            last_layers * micro_time / layers + last_tables,
-        ),
-    )
-
-
-@formula(
-    r"T_\text{wait}",
-    "s",
-    "Narayanan et al. 2021, with unequal stages",
-    "1F1B, or its interleaved form; the slowest stage never waits once it is busy",
-)
-def pipeline_wait_time(p, m, v, slowest_stage, all_stages):
-    """The time that the ranks of a pipeline wait, on average, in a step.
-
-    The slowest stage does its m micro-batches, and the others fill and drain around it, in v parts;
-    a rank works for m times the mean of all stages.
-
-    >>> pipeline_wait_time(p=4, m=8, v=1, slowest_stage=3.0, all_stages=12.0)
-    9.0
-    """
-    return m * slowest_stage + (all_stages - slowest_stage) / v - m * all_stages / p
-
-
-@formula(r"T_\text{sends}", "s", "counting", "each rank sends in both directions, in v parts")
-def stage_sends_time(m, v, hop_time):
-    """The time that a stage's messages take in a step: one forward and one backward, v times.
-
-    >>> stage_sends_time(m=8, v=2, hop_time=0.001)
-    0.032
-    """
-    return 2 * m * v * hop_time
-
-
-@formula(r"T_\text{hide}", "s", "counting", "a backward pass takes two thirds of the work")
-def hiding_time(slowest_stage, m, zero):
-    """The arithmetic under which the exchange of a step can hide.
-
-    Up to ZeRO's stage 2 that is the backward pass of the last micro-batch; in stage 3, in which
-    every pass gathers, all of them.
-
-    >>> hiding_time(3.0, m=8, zero=1), hiding_time(3.0, m=8, zero=3)
-    (2.0, 24.0)
-    """
-    return slowest_stage * where(zero < 3, 2 / 3, m)
-
-
-@formula(
-    r"T_\text{straggle}",
-    "s",
-    "the mean of the largest of P normal numbers, for many ranks",
-    "the pace of each rank is drawn once, with a small spread, and is its pace in every step",
-)
-def straggling_time(slowest_stage, m, spread, P):
-    """The time for which a rank of the mean pace waits in a step for the slowest of all.
-
-    No two GPUs run at the same clock. The slowest of P is about sqrt(2 ln P) spreads behind.
-
-    >>> round(straggling_time(slowest_stage=0.5, m=8, spread=0.01, P=512), 4)
-    0.1413
-    """
-    return m * slowest_stage * spread * sqrt(2 * ln(P))
-
-
-@formula(r"T_\text{opt}", "s", "counting", "bound by memory; what is divided is stepped once")
-def optimizer_time(params, params_bytes, P, bandwidth, bandwidth_fraction):
-    """The time of the optimizer's own step: state, gradients and weights through memory.
-
-    >>> optimizer_time(1e9, params_bytes=30, P=4, bandwidth=2e12, bandwidth_fraction=0.75)
-    0.005
-    """
-    return params * params_bytes / P / (bandwidth * bandwidth_fraction)
 
 
 def step_times(
@@ -244,12 +156,18 @@ def _given(passes: Passes, m: np.ndarray) -> dict[str, Given]:
             "",
             "counted",
         ),
-        "kept_bytes": Given(passes.kept, "B", "what streams in a pass", "counted"),
+        "kept_bytes": Given(passes.kept[0], "B", "what streams in a pass", "counted"),
+        "core_bytes": Given(
+            passes.kept[1] * (of.is_selective & (not software.every_second)),
+            "B",
+            "what streams once more",
+            "counted",
+        ),
         "step_host": Given(software.step_host, "s", "host, once a step", software.name),
         "sums": Given(passes.sums, "s", "adding gradients", "counted"),
         **_pass_seconds(passes),
-        **_stage_counts(passes),
-        **_exchange(passes, m),
+        **stage_quantities(passes),
+        **exchange_quantities(passes, m),
     }
 
 
@@ -268,9 +186,7 @@ def _pass_seconds(passes: Passes) -> dict[str, Given]:
         "f_attention": Given(attention[0], "s", "attention, forward"),
         "b_attention": Given(attention[1] + selective, "s", "attention, backward"),
         "layer_host": Given(software.layer_host, "s", "host, layer forward", software.name),
-        "layer_host_back": Given(
-            software.backward_host * software.layer_host, "s", "host, layer back", software.name
-        ),
+        "layer_host_back": Given(2 * software.layer_host, "s", "host, layer back", software.name),
         "call_host": Given(software.call_host, "s", "host, collective", software.name),
         "f_calls": Given(calls[0], "", "collectives of a layer, forward"),
         "b_calls": Given(calls[1], "", "collectives of a layer, backward"),
@@ -278,63 +194,9 @@ def _pass_seconds(passes: Passes) -> dict[str, Given]:
     for name, seconds in (
         ("tensor", passes.tensor), ("context", passes.context), ("experts", passes.experts),
     ):  # fmt: skip
-        hidden = attention if name == "context" else np.zeros((2, 1))
-        for direction, time in zip("fb", np.maximum(0.0, seconds - hidden), strict=True):
+        for direction, time in zip("fb", seconds, strict=True):
             given[f"{direction}_{name}"] = Given(time, "s", f"{name}, {direction}")
     return given
-
-
-def _stage_counts(passes: Passes) -> dict[str, Given]:
-    """Layers of the stages, and the seconds of the tables at both ends."""
-    of, spec, machine = passes.layouts, passes.spec, passes.machine
-    most, missing = of.most_layers, of.most_layers * of.pp - spec.layers
-    rate = machine.gpu.hbm_bandwidth * passes.software.kernels.bandwidth_fraction
-    first = 4 * passes.stream / rate
-    last = passes.products[2] + passes.products[3]
-    last = last + 12 * passes.tokens * spec.vocab / of.tp / rate
-    alone, host = of.pp == 1, passes.software.ends_host
-    whole = np.maximum(first + last, host)
-    first, last = np.maximum(first, host), np.maximum(last, host)
-    chain = of.tp * of.cp * of.dp
-    n = passes.stream / np.where(passes.software.scattered_sends | of.sequence_parallel, of.tp, 1)
-    hop = machine.message(n, chain, chain * of.pp) + passes.software.send_host
-    if passes.software.scattered_sends:
-        gather = machine.collective("all_gather", passes.stream, of.tp, 1)
-        hop = hop + np.where(of.sequence_parallel, 0.0, gather)
-    return {
-        "most_layers": Given(most, "", "layers of the largest stage"),
-        "first_layers": Given(most - (missing >= 2), "", "layers of the first stage"),
-        "last_layers": Given(most - (missing >= 1), "", "layers of the last stage"),
-        "tables": Given(np.where(alone, whole, first + last), "s", "tables at both ends"),
-        "first_tables": Given(np.where(alone, whole, first), "s", "table of tokens"),
-        "last_tables": Given(np.where(alone, whole, last), "s", "head and loss"),
-        "hop_time": Given(np.where(alone, 0.0, hop), "s", "one message between stages"),
-    }
-
-
-def _exchange(passes: Passes, m: np.ndarray) -> dict[str, Given]:
-    """Parameters of the fullest rank, and the seconds that replicas exchange in a step."""
-    of, spec, software, machine = passes.layouts, passes.spec, passes.software, passes.machine
-    parts, alone = spec.parameter_parts(), of.pp == 1
-    table = parts.get("embedding", 0) + parts.get("positions", 0)
-    ends = np.where(alone, table + parts.get("head", 0), spec.vocab * spec.hidden)
-    params = layer_params(spec, of) * of.most_layers / spec.layers + ends / of.tp
-    ranks, width = of.dp * of.cp, software.gradient_bytes
-    units = np.where(of.zero > 0, software.messages * of.most_layers, 1)
-    times = {
-        op: units * machine.collective(op, bytes_each * params / units, ranks, of.tp)
-        for op, bytes_each in (("all_reduce", width), ("reduce_scatter", width), ("all_gather", 2))
-    }
-    divided = times["reduce_scatter"] + times["all_gather"]
-    each = m * (divided + times["all_gather"])
-    comm = np.select([of.zero == 0, of.zero < 3], [times["all_reduce"], divided], each)
-    return {
-        "params": Given(params, "", "parameters of the fullest rank", "counted"),
-        "params_bytes": Given(software.optimizer_bytes, "B", "optimizer's traffic"),
-        "shards": Given(np.where(of.zero > 0, ranks, 1), "", "ranks that divide its step"),
-        "comm": Given(comm, "s", "exchange of the replicas"),
-        "overlap_fraction": Given(software.overlap, "", "", software.name),
-    }
 
 
 def _lines() -> dict[str, Line]:
@@ -342,7 +204,15 @@ def _lines() -> dict[str, Line]:
     lines = {
         "f_streams": line(streaming_time, touches="f_touches", m=1, p=1, label="streams, forward"),
         "b_kept": line(streaming_time, touches="b_touches", m=1, p=1, label="streams, backward"),
-        "b_streams": total("b_kept", "sums"),
+        "b_again": line(
+            streaming_time,
+            touches="f_touches",
+            kept_bytes="core_bytes",
+            m=1,
+            p=1,
+            label="streams that are done again",
+        ),
+        "b_streams": total("b_kept", "b_again", "sums"),
     }
     kinds = ("products", "attention", "streams", "tensor", "context", "experts")
     for direction, host in (("f", "layer_host"), ("b", "layer_host_back")):
@@ -372,7 +242,14 @@ def _lines() -> dict[str, Line]:
         "exposed": line(exposed_time),
         "straggling": line(straggling_time),
         "exchange": total("exposed", "straggling"),
-        "stepping": line(optimizer_time, P="shards"),
+        "stepping": line(
+            streaming_time,
+            touches=1,
+            kept_bytes="stepped_bytes",
+            m=1,
+            p=1,
+            label="optimizer on the GPU",
+        ),
         "optimizer": total("stepping", "step_host"),
         "step": total(*CAUSES),
     }

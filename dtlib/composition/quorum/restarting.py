@@ -20,7 +20,7 @@ from dtlib.formulas.require import require_count
 from dtlib.runtime import RankDied, launch
 
 
-class Life(NamedTuple):
+class JobLife(NamedTuple):
     """From one start of the job to its end: the step it began with, and how many it tried."""
 
     start: int
@@ -31,7 +31,7 @@ class Life(NamedTuple):
 class RestartsRun:
     """The lives of a job in their order, and the state of its first replica at the end."""
 
-    lives: tuple[Life, ...]
+    lives: tuple[JobLife, ...]
     state: dict[str, Any] = field(repr=False)
 
 
@@ -64,7 +64,7 @@ def train_with_restarts(
                 faults = [Fault(failure[1], start + failure[0] - now, "before the sum")]
             state = _life(task, replicas, faults, folder, every, timeout)
             tried = max(file.stat().st_size for file in folder.glob("tried-*"))
-            lives.append(Life(start, tried))
+            lives.append(JobLife(start, tried))
             if state is not None:
                 return RestartsRun(tuple(lives), state)
             now = failure[0] + 1 + restart

@@ -61,6 +61,10 @@ function between(spec, width, value, y) {
   return mark.line({ x1: across(value), x2: across(spec.answer), y1: y, y2: y, ...look });
 }
 
+// The longest that can be said of a bet, without its numbers.
+const longestOf = (spec) =>
+  view(spec, { value: 1.23456 * spec.low, sure: 10, settled: "placed" }).said.replace(/\d/g, "0");
+
 // The lock: what opens it.
 function lock(place, spec, set) {
   const root = place.closest(".dt-widget");
@@ -80,12 +84,16 @@ function lock(place, spec, set) {
   const way = h("a", { href: `#bet-${spec.key}`, onclick: goThere }, "Place your bet first");
   const box = h("p", { class: "dt-bet-entry" }, way, "or", skip);
   place.append(box);
+  root.append(h("p", { class: "dt-bet-room", "aria-hidden": "true" }, longestOf(spec)));
   return (rows, { settled }) => {
     if (settled && box.querySelector(":focus")) root.focus({ preventScroll: true });
     box.hidden = settled !== "";
   };
 }
 
-lock.room = () => 44;
+lock.room = (spec, { said }, width) => {
+  const [own, longest] = [said, longestOf(spec)].map((text) => 20.3 * textLines(text, 14, width));
+  return Math.max(48, 8 + longest - own);
+};
 
 export default widget({ view, draw, kept, readout: lock, again: null });

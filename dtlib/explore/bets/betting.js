@@ -223,8 +223,8 @@ function entry(place, spec, set) {
     if (value !== null || settled) refuse("");
     sureOf.value = sure ?? "";
     yes.disabled = value === null;
-    open.hidden = settled !== "";
-    done.hidden = settled === "";
+    open.inert = settled !== "";
+    done.inert = settled === "";
     if (focused) root.querySelector("[role=slider]").focus({ preventScroll: true });
   };
 }

@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dtlib.formulas.require import is_number, require, require_count, require_type
+from dtlib.formulas.sheet import Sheet
 from dtlib.layout import Layout
 from dtlib.machines.hardware import GPU
 from dtlib.memory.account.allocator import AllocatorModel
 from dtlib.memory.account.layers import check_layers
-from dtlib.memory.account.state import StageParams, StateRecipe, layer_kinds, stage_params
+from dtlib.memory.account.programs import Program
+from dtlib.memory.account.state import (
+    StageParams,
+    StateRecipe,
+    layer_kinds,
+    shape_params,
+    stage_params,
+)
 from dtlib.models.spec import TransformerSpec
 
 
@@ -17,8 +25,8 @@ class Structure(NamedTuple):
     """What decides which lines an account has; the numbers decide what they come to.
 
     The recompute policy; whether attention stores no scores, whether the stage has layers without
-    experts (`dense`) and with them (`mixed`), is the only one, is the last one; whether ranks share
-    the stream and the sequence, a stage has several parts, and weights are gathered.
+    experts (`dense`) and with them (`mixed`), is the only one, the first, the last one; whether
+    ranks share the stream and the sequence, a stage has several parts, and weights are gathered.
     """
 
     recompute: str | tuple[str, ...]
@@ -26,6 +34,7 @@ class Structure(NamedTuple):
     dense: bool
     mixed: bool
     alone: bool
+    first: bool
     last: bool
     shares_stream: bool
     shares_sequence: bool
@@ -51,11 +60,12 @@ class Asked:
     logit_bytes: float
     allocator: AllocatorModel | None
     gpu: GPU | None
+    program: Program | None = None
 
     def __post_init__(self):
         require_type("rank_memory", TransformerSpec, spec=self.spec)
         require_type("rank_memory", StateRecipe, recipe=self.recipe)
-        for name, kind in (("allocator", AllocatorModel), ("gpu", GPU)):
+        for name, kind in (("allocator", AllocatorModel), ("gpu", GPU), ("program", Program)):
             if getattr(self, name) is not None:
                 require_type("rank_memory", kind, **{name: getattr(self, name)})
         owner, layout = f"memory of {self.spec.name!r}", self.layout
@@ -91,7 +101,7 @@ class Asked:
         layout, (dense, mixed) = self.layout, self.kinds
         return Structure(
             recompute=layout.recompute, flash=layout.flash, dense=dense > 0, mixed=mixed > 0,
-            alone=layout.pp == 1, last=self.place == layout.pp - 1,
+            alone=layout.pp == 1, first=self.place == 0, last=self.place == layout.pp - 1,
             shares_stream=self.stream_ranks > 1, shares_sequence=layout.cp > 1,
             interleaves=layout.interleave > 1, gathers=layout.zero == 3,
         )  # fmt: skip
@@ -104,6 +114,12 @@ class Asked:
         return stage_params(self.spec, *self.layers, **ends, tp=layout.tp, ep=layout.ep)
 
     @property
+    def shape_params(self) -> int:
+        """The rank's part of one matrix of each shape that its layers have."""
+        kinds = (int(self.structure.dense), int(self.structure.mixed))
+        return shape_params(self.spec, *kinds, self.layout.tp)
+
+    @property
     def stream_ranks(self) -> int:
         """How many ranks divide what is between the matrices of a layer."""
         return self.layout.tp if self.layout.sequence_parallel else 1
@@ -114,9 +130,10 @@ class Asked:
         return self.layout.segment
 
     @staticmethod
-    def fullest(repeated: Mapping, values: Mapping) -> str:
-        """Which of the lines of repeated layers needs most."""
-        return max(repeated, key=lambda name: values[name])
+    def fullest(candidates: Mapping, given: Mapping, lines: Mapping) -> str:
+        """Which of the lines needs most."""
+        values = Sheet(given, lines | candidates)
+        return max(candidates, key=lambda name: values[name])
 
 
 def check_interleaved(owner: str, layout: Layout, micro_batches: int) -> None:

@@ -36,11 +36,20 @@ class TokenBytes:
     pair: int
 
 
-def token_bytes(spec, *, experts: bool = False, flash: bool = True, recompute: Policy = "none"):
+def token_bytes(
+    spec,
+    *,
+    experts: bool = False,
+    flash: bool = True,
+    recompute: Policy = "none",
+    fused: Iterable[str] = (),
+    travels: bool = False,
+):
     """The rows that one layer keeps, summed by what divides them.
 
     Arguments: `spec`, a TransformerSpec; `experts`, whether the layer has a mixture of experts;
-    `flash` for attention that stores no scores; `recompute`, a policy.
+    `flash` for attention that stores no scores; `recompute`, a policy; `fused`, names of rows that
+    fused kernels do without; `travels`, whether attention's result is sent on.
     Returns `TokenBytes`. Raises ValueError for a policy that is unknown, or names rows that the
     layer has not, or the input that everything else is computed from.
     Source: Korthikanti et al. 2023, section 4.
@@ -52,16 +61,17 @@ def token_bytes(spec, *, experts: bool = False, flash: bool = True, recompute: P
     >>> token_bytes(gpt, recompute="full")
     TokenBytes(stream=128, split=0, keys=0, pair=0)
     """
-    return _by_division(_kept_rows(spec, experts, flash, recompute))
+    rows = _kept_rows(spec, experts, flash, recompute, travels)
+    return _by_division(pair for pair in rows if pair[0].name not in fused)
 
 
-def repeated_token_bytes(spec, *, experts=False, flash=True, recompute: Policy = "none"):
+def repeated_token_bytes(spec, *, recompute: Policy = "none", **options):
     """The rows that a policy strikes: what a layer makes again, just before its backward pass.
 
     Arguments and errors as for `token_bytes`; together the two are the whole layer.
     """
-    whole = token_bytes(spec, experts=experts, flash=flash)
-    kept = token_bytes(spec, experts=experts, flash=flash, recompute=recompute)
+    whole = token_bytes(spec, **options)
+    kept = token_bytes(spec, recompute=recompute, **options)
     return TokenBytes(*(getattr(whole, n) - getattr(kept, n) for n in TokenBytes.__annotations__))
 
 
@@ -130,11 +140,12 @@ def check_layers(spec, seq: int, layout: Layout) -> None:
     spec._check_division(seq // layout.cp, layout.tp, layout.sequence_parallel)
 
 
-def _kept_rows(spec, experts, flash, recompute) -> list[tuple[Kept, Kept]]:
+def _kept_rows(spec, experts, flash, recompute, travels) -> list[tuple[Kept, Kept]]:
     """Every kept row for sequences of one and of two tokens: what grows belongs to pairs."""
     require_type("token_bytes", TransformerSpec, spec=spec)
     require(bool(spec.moe) or not experts, "token_bytes", "experts", experts, "False: it has none")
-    short, long = (kept_tensors(spec, s, experts=experts, flash=flash) for s in (1, 2))
+    options = {"experts": experts, "flash": flash, "travels": travels}
+    short, long = (kept_tensors(spec, seq, **options) for seq in (1, 2))
     rows = list(zip(short, long, strict=True))
     if recompute == "full":
         return rows[:1]

@@ -1,6 +1,6 @@
 """The lines of one rank's account: what is given, and the formulas that it feeds."""
 
-from dtlib.formulas.sheet import Given, Sheet, line
+from dtlib.formulas.sheet import Given, Line, line
 from dtlib.memory.account.allocator import (
     ahead_buffer_bytes,
     gathered_stream_bytes,
@@ -92,11 +92,11 @@ def activation_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     _under_way(asked, given, lines)
     names, repeated, structure = [], {}, asked.structure
     for prefix, experts, layers in _kinds(asked):
-        policy = {"flash": structure.flash, "recompute": structure.recompute}
-        options = {"experts": experts, **policy}
+        options = {"experts": experts, "flash": structure.flash} | _kernels(asked)
+        policy = {"recompute": structure.recompute}
         given[f"{prefix}layers"] = Given(layers, "", "layers with experts" if experts else "layers")
         layer, again = f"{prefix}layer", f"{prefix}layer_again"
-        _layer(given, lines, layer, token_bytes(asked.spec, **options))
+        _layer(given, lines, layer, token_bytes(asked.spec, **options, **policy))
         where = " in layers with experts" if prefix else ""
         lines[f"{prefix}activations"] = line(
             stage_kept_bytes, label=f"activations under way{where}", layers=f"{prefix}layers",
@@ -104,13 +104,13 @@ def activation_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
         )  # fmt: skip
         names.append(f"{prefix}activations")
         if structure.recompute != "none" and (structure.dense or structure.mixed):
-            _layer(given, lines, again, repeated_token_bytes(asked.spec, **options))
+            _layer(given, lines, again, repeated_token_bytes(asked.spec, **options, **policy))
             repeated[f"{prefix}again"] = line(
                 segment_work_bytes, label="repeated before its backward pass",
                 repeated_bytes=again, layer_bytes=layer,
             )  # fmt: skip
     if repeated:  # one layer at a time: of two kinds, the one that needs more
-        lines["again"] = repeated[asked.fullest(repeated, Sheet(given, lines | repeated))]
+        lines["again"] = repeated[asked.fullest(repeated, given, lines)]
         names.append("again")
     return names
 
@@ -121,6 +121,14 @@ def _kinds(asked: Asked) -> list[tuple[str, bool, int]]:
     if structure.dense and structure.mixed:
         return [("", False, dense), ("expert_", True, mixed)]
     return [("", structure.mixed, dense + mixed)]
+
+
+def _kernels(asked: Asked) -> dict:
+    """What a program's kernels do without, and what they keep besides."""
+    if asked.program is None:
+        return {}
+    travels = asked.program.all_to_all and asked.structure.shares_sequence
+    return {"fused": asked.program.fused, "travels": travels}
 
 
 def _under_way(asked: Asked, given: dict, lines: dict) -> None:
@@ -156,27 +164,14 @@ def _layer(given, lines, name, found) -> None:
 
 def buffer_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     """Adds logits, and what communication needs; returns the names."""
-    found, spec, structure = {}, asked.spec, asked.structure
+    found, structure = {}, asked.structure
     if structure.last:
-        width = asked.logit_bytes
-        given["logit_width"] = Given(width, "B", "bytes of one word's logit", "counting")
-        found["logits"] = line(
-            output_bytes, label="logits and their gradient", element_bytes="logit_width"
-        )
-    if structure.gathers and (structure.dense or structure.mixed):
-        given["stage_layers"] = Given(sum(asked.kinds), "", "layers of the stage")
-        found["gathered"] = line(
-            gathered_bytes, label="gathered layers",
-            params="layer_params", layers="stage_layers", element_bytes="weights_width",
-        )  # fmt: skip
+        found |= logit_lines(asked, given)
+    found |= gathered_lines(asked, given)
     if structure.shares_stream:
         found["sequence"] = line(gathered_stream_bytes, label="gathered stream")
     if structure.shares_sequence:
-        keys = token_bytes(spec, experts=bool(spec.expert_layers)).keys
-        given["ring_key_bytes"] = Given(keys, "B", "keys and values of one token", _COUNTED)
-        found["ring"] = line(
-            ring_block_bytes, label="keys and values that travel", key_bytes="ring_key_bytes"
-        )
+        found |= ring_lines(asked, given)
     if asked.allocator and structure.shares_stream and structure.alone:
         given["ahead_bytes"] = Given(asked.allocator.ahead_bytes, "B", "", asked.allocator.source)
         given["all_layers"] = Given(sum(asked.kinds), "", "layers")
@@ -185,3 +180,28 @@ def buffer_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
         )
     lines |= found
     return list(found)
+
+
+def logit_lines(asked: Asked, given: dict) -> dict[str, Line]:
+    """What the head reads and returns."""
+    given["logit_width"] = Given(asked.logit_bytes, "B", "bytes of one word's logit", "counting")
+    label = "logits and their gradient"
+    return {"logits": line(output_bytes, label=label, element_bytes="logit_width")}
+
+
+def gathered_lines(asked: Asked, given: dict) -> dict[str, Line]:
+    """The weights of whole layers, where they are gathered."""
+    structure = asked.structure
+    if not (structure.gathers and (structure.dense or structure.mixed)):
+        return {}
+    given["stage_layers"] = Given(sum(asked.kinds), "", "layers of the stage")
+    feeds = {"params": "layer_params", "layers": "stage_layers", "element_bytes": "weights_width"}
+    return {"gathered": line(gathered_bytes, label="gathered layers", **feeds)}
+
+
+def ring_lines(asked: Asked, given: dict) -> dict[str, Line]:
+    """Keys and values of other ranks."""
+    keys = token_bytes(asked.spec, experts=bool(asked.spec.expert_layers)).keys
+    given["ring_key_bytes"] = Given(keys, "B", "keys and values of one token", _COUNTED)
+    label = "keys and values that travel"
+    return {"ring": line(ring_block_bytes, label=label, key_bytes="ring_key_bytes")}

@@ -16,6 +16,8 @@ and one `Sheet` counts a group, its quantities being arrays. So there is one acc
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
 
 import numpy as np
 
@@ -26,7 +28,8 @@ from dtlib.layout import POLICIES, even_stages
 from dtlib.layouts import Layouts
 from dtlib.memory.account.allocator import AllocatorModel
 from dtlib.memory.account.asked import Asked, Structure
-from dtlib.memory.account.rank import account_lines
+from dtlib.memory.account.programs import Program
+from dtlib.memory.account.rank import account_lines, settled
 from dtlib.memory.account.state import (
     ParameterGroup,
     StageParams,
@@ -34,7 +37,7 @@ from dtlib.memory.account.state import (
     divided_params,
     layer_kinds,
     parameter_groups,
-    recipes,
+    shape_params,
 )
 from dtlib.models.spec import TransformerSpec
 
@@ -48,15 +51,17 @@ def rank_memories(
     batch: int,
     seq: int,
     recipe: StateRecipe | str = "mixed",
-    logit_bytes: float = 10,
+    logit_bytes: float | None = None,
     allocator: AllocatorModel | None = None,
+    program: Program | str | None = None,
 ) -> np.ndarray:
     """What the fullest rank of each layout must hold at the fullest moment of a step.
 
     Equation: the largest `memory` of `pipeline_memory`. Of neighbours that differ only in the
     micro-batches that they hold, the first one holds most, and the others are passed over.
     Arguments: `spec`; `layouts` of its layers; `batch` sequences of a step of all replicas; `seq`
-    tokens in a sequence; `recipe`, `logit_bytes` and `allocator` as for `rank_memory`.
+    tokens in a sequence; `recipe`, `logit_bytes`, `allocator` and `program` as for
+    `rank_memory`.
     Returns bytes, a number for each layout. Raises ValueError, naming field, value and rule, for
     a layout that cannot be; KeyError for a recipe of another name, TypeError for another kind.
     Source: the formulas of the account's lines.
@@ -67,10 +72,7 @@ def rank_memories(
     require(layouts.layers == spec.layers, owner, "layers", layouts.layers, allowed)
     require_count(owner, seq=seq)
     micro_batches = layouts.micro_batches(batch)
-    options = {
-        "seq": seq, "recipe": recipes[recipe] if isinstance(recipe, str) else recipe,
-        "in_flight": None, "logit_bytes": logit_bytes, "allocator": allocator, "gpu": None,
-    }  # fmt: skip
+    options = {"seq": seq, **settled(recipe, logit_bytes, allocator, program)}
     _check(spec, layouts, micro_batches, options)
     weights, found = parameter_groups(spec), np.zeros(len(layouts))
     if not len(layouts):
@@ -100,10 +102,11 @@ class Stages:
     recipe: StateRecipe
     logit_bytes: float
     allocator: AllocatorModel | None
+    program: Program | None
     in_flight: None = None
     gpu: None = None
     segment: int = 1
-    repeated: str = "again"
+    chosen: tuple[str, ...] = ()
 
     @property
     def params(self) -> StageParams:
@@ -119,18 +122,28 @@ class Stages:
         """How many ranks divide what is between the matrices of a layer."""
         return where(self.layout.sequence_parallel, self.layout.tp, 1)
 
-    def fullest(self, repeated: Mapping, _) -> str:
-        """Which of the lines of repeated layers the account is asked for."""
-        return self.repeated if self.repeated in repeated else "again"
+    @property
+    def shape_params(self) -> np.ndarray:
+        """Each rank's part of one matrix of each shape that its layers have."""
+        kinds = (int(self.structure.dense), int(self.structure.mixed))
+        return shape_params(self.spec, *kinds, self.layout.tp)
+
+    def fullest(self, candidates: Mapping, given: Mapping, lines: Mapping) -> str:
+        """Which of the lines the account is asked for: a chosen one, if there is one."""
+        return next(filter(candidates.__contains__, self.chosen), next(iter(candidates)))
 
     def memory(self) -> np.ndarray:
-        """Bytes of each; of two kinds of layers that are repeated, with the one that needs more."""
-        found = Sheet(*account_lines(self))["memory"]
-        structure = self.structure
-        both = structure.dense and structure.mixed and structure.recompute != "none"
-        if both and self.repeated == "again":
-            return np.maximum(found, replace(self, repeated="expert_again").memory())
-        return found
+        """Bytes of each: where the account would ask which lines need more, the most of them all.
+
+        Of two kinds of layers that are repeated the account has one, and of two moments.
+        """
+        structure, choices = self.structure, []
+        if structure.dense and structure.mixed and structure.recompute != "none":
+            choices.append(("again", "expert_again"))
+        if self.program and structure.last:
+            choices.append(("backward", "head"))
+        counted = (replace(self, chosen=chosen) for chosen in product(*choices))
+        return reduce(np.maximum, (Sheet(*account_lines(some))["memory"] for some in counted))
 
 
 def _unlike_stages(spec: TransformerSpec, layouts: Layouts) -> tuple[np.ndarray, ...]:
@@ -155,7 +168,8 @@ def _alike(layouts, rows, places, dense, mixed) -> Iterator[tuple[Structure, np.
     """Each structure that there is with the places of the stages that have it, some at a time."""
     traits = Structure(
         recompute=layouts.recompute[rows], flash=layouts.flash[rows], dense=dense > 0,
-        mixed=mixed > 0, alone=layouts.pp[rows] == 1, last=places == layouts.pp[rows] - 1,
+        mixed=mixed > 0, alone=layouts.pp[rows] == 1, first=places == 0,
+        last=places == layouts.pp[rows] - 1,
         shares_stream=(layouts.sequence_parallel & (layouts.tp > 1))[rows],
         shares_sequence=layouts.cp[rows] > 1, interleaves=layouts.interleave[rows] > 1,
         gathers=layouts.zero[rows] == 3,
@@ -193,5 +207,8 @@ def _check(spec, layouts, micro_batches, options) -> None:
     ):
         suspects.update(np.flatnonzero(uneven)[:1].tolist())
     for row in sorted(suspects):
-        asked = Asked(spec, layouts[row], place=0, micro_batches=int(micro_batches[row]), **options)
+        asked = Asked(
+            spec, layouts[row], place=0, micro_batches=int(micro_batches[row]), in_flight=None,
+            gpu=None, **options,
+        )  # fmt: skip
         assert asked.params

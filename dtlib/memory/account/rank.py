@@ -29,6 +29,8 @@ from dtlib.memory.account.lines import (
     given_quantities,
     state_lines,
 )
+from dtlib.memory.account.moments import moment_lines, standing_lines
+from dtlib.memory.account.programs import LOGIT_BYTES, Program, programs
 from dtlib.memory.account.state import StateRecipe, recipes
 from dtlib.models.spec import TransformerSpec
 
@@ -61,12 +63,14 @@ class MemoryAccount(Sheet):
 
     def tables(self) -> Tables:
         """One table for the model state, one for what comes and goes, one for the whole."""
-        rest = [n for n in ("state", "moving", "reserve", "memory") if n in self.lines]
+        titles = {
+            "state": "model state", "standing": "what stays besides",
+            "moving": "what a step takes and gives back",
+        }  # fmt: skip
+        there = [name for name in (*titles, "reserve", "memory") if name in self.lines]
         groups = {
-            "model state": list(self.lines["state"].parts),
-            "what a step takes and gives back": list(self.lines["moving"].parts),
-            "one rank": rest,
-        }
+            title: list(self.lines[name].parts) for name, title in titles.items() if name in there
+        } | {"one rank": there}
         return sheet_tables(self, groups)
 
     def _heading(self) -> str:
@@ -84,17 +88,34 @@ class MemoryAccount(Sheet):
 def account_lines(asked: Asked) -> tuple[dict, dict]:
     """What is given, and every line of the account, the whole one last."""
     given, lines = given_quantities(asked), {}
-    state = state_lines(asked, given, lines)
-    moving = activation_lines(asked, given, lines) + buffer_lines(asked, given, lines)
-    lines["state"] = total(*state, label="model state")
-    lines["moving"] = total(*moving, label="comes and goes")
-    parts, allocator = ["state", "moving"], asked.allocator
+    sums = {"state": state_lines(asked, given, lines)}
+    moving = activation_lines(asked, given, lines)
+    if asked.program:
+        sums["standing"] = standing_lines(asked, given, lines)
+        moving = [name for name in moving if name != "again"] + moment_lines(asked, given, lines)
+    else:
+        moving += buffer_lines(asked, given, lines)
+    sums["moving"] = moving
+    labels = {"state": "model state", "standing": "stays besides", "moving": "comes and goes"}
+    lines |= {name: total(*parts, label=labels[name]) for name, parts in sums.items()}
+    parts, allocator = list(sums), asked.allocator
     if allocator:
         given["reserve_fraction"] = Given(allocator.reserve_fraction, "", "", allocator.source)
         lines["reserve"] = line(reserve_bytes, label="allocator's reserve", moving_bytes="moving")
         parts.append("reserve")
     lines["memory"] = total(*parts, within="hbm" if asked.gpu else "")
     return given, lines
+
+
+def settled(recipe, logit_bytes, allocator, program) -> dict:
+    """The same options, names replaced by what they stand for."""
+    program = programs[program] if isinstance(program, str) else program
+    if logit_bytes is None:
+        logit_bytes = program.logit_bytes if isinstance(program, Program) else LOGIT_BYTES
+    recipe = recipes[recipe] if isinstance(recipe, str) else recipe
+    return {
+        "recipe": recipe, "logit_bytes": logit_bytes, "allocator": allocator, "program": program,
+    }  # fmt: skip
 
 
 def rank_memory(
@@ -106,8 +127,9 @@ def rank_memory(
     micro_batches: int | None = None,
     recipe: StateRecipe | str = "mixed",
     in_flight: float | None = None,
-    logit_bytes: float = 10,
+    logit_bytes: float | None = None,
     allocator: AllocatorModel | None = None,
+    program: Program | str | None = None,
     gpu: GPU | None = None,
     **changes,
 ) -> MemoryAccount:
@@ -118,9 +140,11 @@ def rank_memory(
     lie on the dp x cp ranks that have the same weights; `seq` tokens in a sequence; `place` in the
     pipeline, from 0; `micro_batches` of a step (many); `recipe`, a `StateRecipe` or its name;
     `in_flight`, micro-batches that this rank holds at most, as `peak_activations` of a schedule
-    counts them (1F1B, or its interleaved form); `logit_bytes` for each word and token: 2 of the
-    product, 4 of its copy in 32 bits and 4 of their softmax, which becomes the gradient;
-    `allocator`, an `AllocatorModel`, for what is reserved and not only what is in use; `gpu`.
+    counts them (1F1B, or its interleaved form); `logit_bytes` for each word and token (10): 2 of
+    the product, 4 of its copy in 32 bits and 4 of their softmax, which becomes the gradient;
+    `allocator`, an `AllocatorModel`, for what is reserved and not only what is in use; `program`,
+    a `Program` or its name, for what its kernels do without, what it keeps ready, and its
+    `logit_bytes`; `gpu`.
     Not counted, each there for a moment only: in stage 3 the tables, which are gathered beside two
     layers, 2 bytes for each of their parameters; in stages 2 and 3 the whole gradient of what is
     being reduced (`ZeroStep` has it), in all stages the bucket in which gradients travel; a token's
@@ -131,10 +155,9 @@ def rank_memory(
     Source: the formulas of its lines; Korthikanti et al. 2023; Rajbhandari et al. 2020.
     """
     require_type("rank_memory", Layout, layout=layout)
-    recipe = recipes[recipe] if isinstance(recipe, str) else recipe
     asked = Asked(
-        spec, layout | changes, seq, place, micro_batches, recipe, in_flight, logit_bytes,
-        allocator, gpu,
+        spec, layout | changes, seq, place, micro_batches, in_flight=in_flight, gpu=gpu,
+        **settled(recipe, logit_bytes, allocator, program),
     )  # fmt: skip
     return MemoryAccount(asked, *account_lines(asked))
 

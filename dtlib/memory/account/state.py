@@ -274,6 +274,34 @@ def parameter_groups(spec) -> tuple[ParameterGroup, ...]:
     return tuple(ParameterGroup(*key, count) for key, count in found.items() if count)
 
 
+def shape_params(spec, dense, mixed, tp) -> int:
+    """A rank's part of one matrix of each shape in a stage with (1) or without (0) either kind.
+
+    Numbers or arrays; `tp` ranks share a layer.
+    """
+    ends = {"first": 1, "last": 0, "ep": 1, "kv_heads": spec.kv_heads}
+    return divided_params(matrix_groups(spec), dense, mixed, tp=tp, **ends).total
+
+
+def matrix_groups(spec) -> tuple[ParameterGroup, ...]:
+    """The matrices of a layer of each kind, where one expert stands for all: their shapes, once.
+
+    Attention, which every layer has, is at home in the "first" one.
+
+    >>> from dtlib.foundations import published_models
+    >>> llama = published_models["llama-3.1-8b"]
+    >>> sum(g.count for g in matrix_groups(llama)) * llama.layers / llama.params()
+    0.8691...
+    """
+    found = {}
+    for weight in spec.weights():
+        if weight.part in ("attention", "feed-forward") and len(weight.shape) == 2:
+            home, copies = _home(spec, weight)
+            key = "first" if home == "all" else home, _cut(spec, weight)
+            found[key] = found.get(key, 0) + (1 if home == "experts" else copies) * weight.size
+    return tuple(ParameterGroup(*key, count) for key, count in found.items())
+
+
 def _home(spec, weight) -> tuple[str, int]:
     """Where a weight belongs, and how many copies of it are there."""
     if weight.part in ("embedding", "positions"):

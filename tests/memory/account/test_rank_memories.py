@@ -45,10 +45,11 @@ def one_by_one(spec, layout: Layout, **options) -> float:
 
 
 @cache
-def accounts(name: str, recipe: str, reserved: bool, count: int = 60) -> tuple:
+def accounts(name: str, recipe: str, reserved=False, program=None, count: int = 60) -> tuple:
     """Legal layouts of a model, and what the account of each of them says."""
     chance, found = random.Random(name), {}
     options = {"recipe": recipe, "allocator": AllocatorModel() if reserved else None}
+    options["program"] = program
     while len(found) < count:
         try:
             layout = drawn(chance, MODELS[name])
@@ -64,10 +65,12 @@ def all_at_once(name: str, layouts: list[Layout], **options) -> np.ndarray:
     return rank_memories(spec, columns, batch=BATCH, seq=SEQ, **options)
 
 
-@pytest.mark.parametrize("reserved", [False, True])
+@pytest.mark.parametrize(
+    "kind", [("mixed",), ("passing", True), ("32-bit sums", True, "megatron")], ids=str
+)
 @pytest.mark.parametrize("name", MODELS)
-def test_many_layouts_at_once_need_exactly_what_each_needs(name, reserved):
-    layouts, one, options = accounts(name, "passing" if reserved else "mixed", reserved)
+def test_many_layouts_at_once_need_exactly_what_each_needs(name, kind):
+    layouts, one, options = accounts(name, *kind)
     assert (all_at_once(name, layouts, **options) == one).all()
     assert len({(x.pp, x.zero, x.recompute, x.interleave) for x in layouts}) > 20
 
@@ -75,7 +78,7 @@ def test_many_layouts_at_once_need_exactly_what_each_needs(name, reserved):
 @pytest.mark.parametrize("name", ["llama-3.1-70b", "half"])
 def test_a_wrong_line_or_a_forgotten_stage_is_seen(name, monkeypatch):
     """Sabotage: the first stage alone; a table that the first stage lacks."""
-    layouts, one, options = accounts(name, "mixed", False)
+    layouts, one, options = accounts(name, "mixed")
     stages, params = many._unlike_stages, many.divided_params
 
     def only_the_first(spec, layouts):
@@ -94,13 +97,13 @@ def test_a_wrong_line_or_a_forgotten_stage_is_seen(name, monkeypatch):
 
 
 def test_of_two_kinds_of_repeated_layers_the_one_that_needs_more_counts(monkeypatch):
-    layouts, one, options = accounts("half", "mixed", False)
-    monkeypatch.setattr(many.Stages, "fullest", lambda self, repeated, values: "again")
+    layouts, one, options = accounts("half", "mixed")
+    monkeypatch.setattr(many.Stages, "fullest", lambda self, candidates, given, lines: "again")
     assert (all_at_once("half", layouts, **options) < one).any()
 
 
 def test_it_does_not_matter_how_many_are_counted_together(monkeypatch):
-    layouts, one, options = accounts("deepseek-v3", "mixed", False)
+    layouts, one, options = accounts("deepseek-v3", "mixed")
     monkeypatch.setattr(many, "AT_ONCE", 3)
     assert (all_at_once("deepseek-v3", layouts, **options) == one).all()
     assert all_at_once("deepseek-v3", layouts[:1], **options) == one[:1]

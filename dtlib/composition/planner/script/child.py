@@ -48,7 +48,7 @@ def _run(script: Path, wanted: dict, tell) -> None:
         layout, reason = guess_layout(watch, ranks)
         reading = ScriptReading(
             script.name, ranks, tuple(watch.params()), tuple(watch.start),
-            tuple(watch.collectives), watch.held.by_cause(), watch.flops, watch.batch,
+            tuple(watch.collectives), watch.held.by_cause(), watch.kept, watch.flops, watch.batch,
             watch.forwards, layout, reason,
         )  # fmt: skip
         tell(reading=reading.as_dict())

@@ -7,15 +7,15 @@ script's DeviceMesh, and tensor parallelism where it gives none.
 
 from math import prod
 
+import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
 from dtlib.composition.planner.script.watch import Watch
 from dtlib.layout import Layout
 
 _AXES = {"tp": ("tp", "tensor", "model", "mp"), "cp": ("cp", "context", "sp"), "ep": ("ep", "exp")}
-_DIVIDED = {0: "whole on each", 1: "with moments divided", 2: "with gradients divided"}
 
 
 def guess_layout(watch: Watch, ranks: int) -> tuple[Layout, str]:
@@ -57,8 +57,6 @@ def _data_groups(watch: Watch) -> tuple[set, set, list[str]]:
     for module in (part for whole in watch.modules for part in whole.modules()):
         if isinstance(module, DistributedDataParallel):
             copies.add(_ranks(module.process_group))
-        elif isinstance(module, FullyShardedDataParallel):
-            shards.add(_ranks(module.process_group))
         elif isinstance(module, FSDPModule):
             group = module._get_fsdp_state()._fsdp_param_group
             if group is not None:
@@ -81,14 +79,14 @@ def _adds_gradients(watch: Watch) -> set:
     reduced: dict[tuple, int] = {}
     for each in watch.collectives:
         if each.operation in ("all_reduce", "reduce_scatter") and each.phase != "forward":
-            width = getattr(__import__("torch"), each.dtype).itemsize
+            width = getattr(torch, each.dtype).itemsize
             reduced[each.ranks] = reduced.get(each.ranks, 0) + each.bytes // width
     return {group for group, elements in reduced.items() if 0 < needed <= elements}
 
 
 def _zero(watch: Watch, shards: set) -> int:
     if not shards:
-        return int(type(watch.optimizer).__name__ == "ZeroRedundancyOptimizer")
+        return int("ZeroRedundancyOptimizer" in watch.optimizers)
     again = any(
         each.operation == "all_gather" and each.phase == "backward" and each.ranks in shards
         for each in watch.collectives

@@ -59,6 +59,10 @@ class Held:
             self._change(storage.nbytes() - found.bytes)
             found.bytes = storage.nbytes()
 
+    def sum_of(self, cause: str) -> int:
+        """Bytes that are held now for a cause, as far as it is known."""
+        return sum(storage.bytes for storage in self.alive.values() if storage.cause == cause)
+
     def by_cause(self) -> dict[str, int]:
         """Bytes at the peak, cause by cause."""
         if self._is_full:

@@ -16,6 +16,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from dtlib.composition.planner.script.kernels import IN_32_BITS, in_32_bits
+
 aten = torch.ops.aten
 _COUNTING = {"arange", "linspace", "logspace", "full", "scalar_tensor", "eye", "lift_fresh"}
 _MOST_COUNTED = 2**22
@@ -127,11 +129,14 @@ class CudaCalls(TorchFunctionMode):
         if name in ("numpy", "tolist", "__array__") and isinstance(args[0], FakeTensor):
             with unset_fake_temporarily():
                 return func(torch.ones(args[0].shape, dtype=args[0].dtype), *args[1:], **kwargs)
-        if name == "scaled_dot_product_attention":
-            return attention(*args, **kwargs)
-        if name == "cuda" and isinstance(args[0], torch.Tensor):
+        moved = name == "to" and len(args) > 1 and type(args[1]) is int
+        if moved or (name == "cuda" and isinstance(args[0], torch.Tensor)):
             return self.machine.to_gpu(args[0])
-        here = tree_map(on_this_machine, (args, kwargs))
+        if func is torch.device:
+            return func("cuda", *args) if type(args[0]) is int else func(*args, **kwargs)
+        here = tree_map(on_this_machine, (args, _device_of_index(kwargs)))
+        if name in IN_32_BITS and torch.is_autocast_enabled("cpu"):
+            here = tree_map(in_32_bits, here)
         result = func(*here[0], **here[1])
         asked = func is not torch.Tensor.device.__get__ and _names_cuda(args, kwargs)
         return self.machine.to_gpu(result) if asked and isinstance(result, torch.Tensor) else result
@@ -146,28 +151,11 @@ def on_this_machine(what):
     return what
 
 
+def _device_of_index(kwargs: dict) -> dict:
+    """A device that is named by its number alone is a GPU."""
+    return kwargs | {"device": "cpu"} if type(kwargs.get("device")) is int else kwargs
+
+
 def _names_cuda(args, kwargs) -> bool:
     named = [*args, *kwargs.values()]
     return any(on_this_machine(what) is not what for what in named)
-
-
-def attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
-):
-    """What scaled_dot_product_attention chooses on a GPU: a kernel that stores no scores.
-
-    The one for 16 bits takes no mask; the other one has as many heads of keys as of queries.
-    """
-    if attn_mask is None and query.dtype in (torch.float16, torch.bfloat16):
-        kernel = aten._scaled_dot_product_flash_attention
-        return kernel(query, key, value, dropout_p, is_causal, scale=scale)[0]
-    if enable_gqa:
-        more = query.shape[-3] // key.shape[-3]
-        key, value = (each.repeat_interleave(more, -3) for each in (key, value))
-    if attn_mask is not None:
-        shape = (*query.shape[:-1], key.shape[-2])
-        blocked = attn_mask.dtype == torch.bool
-        attn_mask = attn_mask.to(query.dtype) if blocked else attn_mask
-        attn_mask = attn_mask.expand(shape)
-    kernel = aten._scaled_dot_product_efficient_attention
-    return kernel(query, key, value, attn_mask, True, dropout_p, is_causal, scale=scale)[0]

@@ -13,17 +13,21 @@ from functools import wraps
 from types import SimpleNamespace
 
 import torch
+import torch.cuda.nccl
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing
 from torch import nn
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.data import DataLoader
 
+from dtlib.composition.planner.script import kernels
 from dtlib.composition.planner.script.machine import CudaCalls, FakeMachine, on_this_machine
 from dtlib.composition.planner.script.watch import Watch
 
@@ -55,7 +59,9 @@ def pretend(ranks: int, watch: Watch):
     _gpu(local)
     _modules(machine, watch)
     _left_out()
-    with machine.fake, machine, CudaCalls(machine):
+    calls = CudaCalls(machine)
+    _backward(calls)
+    with machine.fake, machine, calls:
         yield
 
 
@@ -97,6 +103,8 @@ def _groups(ranks: int, watch: Watch) -> None:
 
     c10d._new_process_group_helper = fake_group
     c10d.rendezvous = rendezvous
+    for name in ("_object_to_tensor", "_tensor_to_object"):
+        setattr(c10d, name, _with_values(getattr(c10d, name)))
     c10d.is_nccl_available = dist.is_nccl_available = lambda: True
     torch.multiprocessing.spawn = lambda fn, args=(), nprocs=1, **options: fn(0, *args)
     make = DeviceMesh.__init__
@@ -119,13 +127,15 @@ def _gpu(local: int) -> None:
         "is_available": True, "device_count": local, "is_bf16_supported": True,
         "get_device_name": "GPU", "get_device_capability": (9, 0),
         "get_device_properties": properties, "mem_get_info": (_MEMORY, _MEMORY),
-        "memory_summary": "", "get_rng_state_all": [],
+        "memory_summary": "", "get_rng_state_all": [], "get_rng_state": None,
     }  # fmt: skip
     for name, value in constant.items():
         setattr(torch.cuda, name, _always(value))
     torch.cuda.memory_stats = lambda *args, **kwargs: defaultdict(int)
     for name in ("Stream", "Event", "stream", "current_stream", "default_stream", "device"):
         setattr(torch.cuda, name, Idle)
+    torch.version.cuda = "12.8"
+    torch.cuda.nccl.version = _always((2, 27, 3))
     for name in ("range_push", "range_pop", "mark", "range"):
         setattr(torch.cuda.nvtx, name, Idle)
     torch.accelerator.current_accelerator = _always(torch.device("cuda"))
@@ -155,6 +165,7 @@ def _modules(machine: FakeMachine, watch: Watch) -> None:
             return rebuild(reducer)
 
     DistributedDataParallel.__init__ = make_replica
+    FullyShardedDataParallel.__init__ = _first_fsdp
     dist.Reducer._rebuild_buckets = rebuild_buckets
     dist._verify_params_across_processes = lambda *args: None
     propagate = ShardingPropagator._propagate_tensor_meta_non_cached
@@ -164,6 +175,8 @@ def _modules(machine: FakeMachine, watch: Watch) -> None:
             return propagate(self, schema)
 
     ShardingPropagator._propagate_tensor_meta_non_cached = ask_for_a_shape
+    nn.functional.scaled_dot_product_attention = kernels.attention
+    nn.functional.rms_norm = kernels.rms_norm
     swap = torch.utils.swap_tensors
 
     def swap_tensors(one, other):
@@ -180,6 +193,26 @@ def _modules(machine: FakeMachine, watch: Watch) -> None:
         return storage
 
     torch.UntypedStorage.resize_ = resize_storage
+
+
+def _backward(calls: CudaCalls) -> None:
+    """Whoever calls backward is asked by `calls`, which then stands aside: it has to come back."""
+    run = torch.autograd.graph._engine_run_backward
+
+    def run_backward(*args, **kwargs):
+        with calls:
+            return run(*args, **kwargs)
+
+    torch.autograd._engine_run_backward = run_backward
+    torch.autograd.graph._engine_run_backward = run_backward
+    move = nn.Module.to
+
+    @wraps(move)
+    def move_module(self, *args, **kwargs):
+        places = (torch.device("cuda", where) if type(where) is int else where for where in args)
+        return move(self, *places, **kwargs)
+
+    nn.Module.to = move_module
 
 
 def _left_out() -> None:
@@ -207,6 +240,11 @@ def _left_out() -> None:
     torch.autocast.__init__ = cast
 
 
+def _first_fsdp(self, *args, **kwargs):
+    raise NotImplementedError("FullyShardedDataParallel, the first FSDP, asks for a real GPU; "
+                              "its successor, torch.distributed.fsdp.fully_shard, can be read")  # fmt: skip
+
+
 def _without_values(machine: FakeMachine, weight):
     if type(weight) is nn.Parameter and weight.device.type != "meta" and weight.ndim:
         return weight if machine.fake.is_our_fake(weight) else machine.without_values(weight)
@@ -220,6 +258,17 @@ def _because(watch: Watch, cause: str):
         yield
     finally:
         watch.cause = before
+
+
+def _with_values(function):
+    """The function on tensors as they are without any mode: objects travel as their bytes."""
+
+    @wraps(function)
+    def carried_out(*args, **kwargs):
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return carried_out
 
 
 def _always(value):

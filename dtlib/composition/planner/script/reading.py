@@ -54,7 +54,8 @@ class ScriptReading:
     """One whole step of a script on rank 0, after a first one that has made what lasts.
 
     `params`, the parameters; `start`, collectives before the steps; `collectives`, those of the
-    step in order; `held`, bytes by cause at the moment when most were held; `flops` by phase;
+    step in order; `held`, bytes by cause at the moment when most were held; `kept_bytes`, what the
+    first forward pass leaves for the backward pass; `flops` by phase;
     `batch`, the shape of the model's first input; `micro_batches`, how many forward passes there
     were; `layout`, the guessed Layout, and `reason` for it.
     """
@@ -65,6 +66,7 @@ class ScriptReading:
     start: tuple[ScriptCollective, ...]
     collectives: tuple[ScriptCollective, ...]
     held: dict[str, int]
+    kept_bytes: int
     flops: dict[str, int]
     batch: tuple[int, ...]
     micro_batches: int
@@ -115,6 +117,7 @@ class ScriptReading:
             f"{len(self.params)} parameters of {self.param_count:,} elements, {local:,} here",
             f"a step computes {_each(self.flops, 'FLOP')}",
             f"and holds at most {_each(self.held, 'B')}",
+            f"a forward pass leaves {format_quantity(self.kept_bytes, 'B')} to the backward pass",
             f"{'phase':10}{'operation':16}{'ranks':>8}{'times':>8}{'bytes':>12}",
         ]
         for (phase, operation, ranks), sizes in self._kinds().items():

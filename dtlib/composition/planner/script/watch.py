@@ -45,7 +45,7 @@ class Watch:
         self.finish, self.reached = finish, reached
         self.held, self.modules, self.meshes, self.batch = Held(), [], [], ()
         self.start: list[ScriptCollective] = []
-        self.steps, self.optimizer, self.cause = 0, None, ""
+        self.steps, self.optimizer, self.optimizers, self.cause = 0, None, set(), ""
         self._known, self._reached = set(), ""
         self._before, self._after = True, False
         self._restart()
@@ -57,6 +57,8 @@ class Watch:
     def phase(self) -> str:
         """Where the step is now."""
         if torch._C._current_graph_task_id() != -1:
+            if not self.kept:
+                self.kept = self.held.sum_of("activations")
             self._after = True
             return self._say("backward")
         if self._after:
@@ -120,6 +122,7 @@ class Watch:
 
     def _before_step(self, optimizer, args, kwargs) -> None:
         self._after = True
+        self.optimizers.add(type(optimizer).__name__)
         for group in optimizer.param_groups:
             if group.get("foreach", 0) is None and not group.get("fused"):
                 group["foreach"] = True  # torch's own choice on a GPU
@@ -144,8 +147,8 @@ class Watch:
 
     def _restart(self) -> None:
         self.collectives: list[ScriptCollective] = []
-        self.flops, self.forwards, self.again = dict.fromkeys(PHASES, 0), 0, 0
-        self._after = False
+        self.flops = dict.fromkeys(PHASES, 0)
+        self.forwards = self.again = self.kept = 0
         self.held.restart()
 
     def _say(self, phase: str) -> str:
@@ -163,6 +166,9 @@ def answer(func, args, kwargs, run):
     if func is torch.ops._c10d_functional.wait_tensor.default:
         return args[0]
     tensors = _tensors((args, kwargs))
+    received = func in (torch.ops.c10d.recv_.default, torch.ops.c10d.recv_any_source_.default)
+    if received and not all(isinstance(each, FakeTensor) for each in tensors):
+        raise NotImplementedError("a message of another rank decides what comes next")
     if func.namespace != "c10d" or not any(isinstance(each, FakeTensor) for each in tensors):
         return run(func, args, kwargs)
     done = torch.futures.Future()

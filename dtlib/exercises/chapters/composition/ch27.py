@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import product
 from typing import Any
 
 from dtlib.composition.planner.legal import factorisations
@@ -10,8 +9,7 @@ from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
-from dtlib.exercises.judge import call, function, whole
-from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.judges.choices import halving, same_border, same_places, same_ways
 from dtlib.parallelism.pipeline.cost import pipeline_bubble_fraction
 
 # fmt: off
@@ -38,7 +36,7 @@ _KEPT = 34 * _TOKENS * 7168 / 4
 _INPUT = 2 * _TOKENS * 7168
 
 does_it_fit = Numbers(
-    "ex-does-it-fit",
+    "ex-fits-on-a-stage",
     About("Does it fit?", "compute", 2, 15,
           "account for state and activations of a stage", ("x27.2",)),
     [
@@ -160,37 +158,12 @@ def _powers(gpus, axes):
     return [way for way in _ways(gpus, axes) if all(x & (x - 1) == 0 for x in way)]
 
 
-def _listed(given: Any, what: str) -> list:
-    if isinstance(given, str | dict) or not hasattr(given, "__iter__"):
-        raise NotYet(f"{what} must be a list, got {given!r}")
-    return list(given)
-
-
-def _pairs(given: Any, what: str) -> list[tuple]:
-    found = _listed(given, what)
-    for one in found:
-        if isinstance(one, str) or not hasattr(one, "__iter__"):
-            raise NotYet(f"{what} must be tuples, got {one!r}")
-    return [tuple(one) for one in found]
-
-
-def _same_ways(given: Any, right: list, *args: Any) -> None:
-    found = _pairs(given, "the ways")
-    for way in found:
-        if way not in right:
-            raise NotYet(f"{way} is no way to write {args[0]} with {args[1]} factors")
-    if len(set(found)) < len(found):
-        raise NotYet("a way is listed twice")
-    if missing := len(right) - len(found):
-        raise NotYet(f"{missing} of the ways are missing")
-
-
 every_way = Function(
     "ex-every-way",
     About("Every way", "design", 2, 15, "enumerate degrees whose product is given"),
     "my_ways(gpus, axes)", _ways,
     lambda: (("", case) for case in ((8, 1), (8, 2), (12, 2), (12, 3), (1, 3), (30, 3), (64, 4))),
-    _same_ways,
+    same_ways,
     "each order of the same factors is another layout, and any divisor may be a degree",
     {
         "tp 2 and pp 4 is another layout than tp 4 and pp 2": _unordered,
@@ -223,32 +196,10 @@ def _smallest(fits, sizes):
     return sizes[0] if fits(sizes[0]) else 0
 
 
-def _few_trials(answer: Any) -> None:
-    function(answer, "largest(fits, sizes)")
-    for count, limit in product((1, 2, 5, 16, 33), (0, 1, 3, 7, 33, 100)):
-        sizes, tried = [3 * i + 1 for i in range(count)], []
-
-        def fits(size, limit=limit, tried=tried):
-            tried.append(size)
-            return size <= limit
-
-        where = f"{count} sizes, of which those up to {limit} fit"
-        found = call(answer, fits, sizes)
-        right = max((size for size in sizes if size <= limit), default=0)
-        if found != right:
-            said = "no size fits" if right == 0 else "another size is the largest that fits"
-            raise NotYet(f"{where}: {said}")
-        if strange := [size for size in tried if size not in sizes]:
-            raise NotYet(f"{where}: {strange[0]} is none of the sizes")
-        most = math.ceil(math.log2(count + 1))
-        if len(tried) > most:
-            raise NotYet(f"{where}: {len(tried)} trials, where {most} are enough")
-
-
 few_trials = Made(
     "ex-few-trials",
     About("Few trials", "design", 2, 15, "use that what is larger needs no less"),
-    _few_trials, lambda: _largest,
+    halving, lambda: _largest,
     "half of what is left goes with each trial, and that nothing fits is an answer",
     {
         "trials, where": lambda: _in_order,
@@ -268,19 +219,6 @@ def _border(points: list, *, ties=True, both=True) -> list:
     return sorted(found if ties else dict.fromkeys(found))
 
 
-def _same_border(given: Any, right: list, points: list) -> None:
-    found = _pairs(given, "the border")
-    for point in found:
-        if point not in points:
-            raise NotYet(f"{point} is none of the points")
-        if point not in right:
-            raise NotYet(f"{point} is beaten by a point that is better in one and as good in both")
-    if len(found) != len(right):
-        raise NotYet(f"{len(found)} points, but {len(right)} are beaten by none")
-    if found != right:
-        raise NotYet("the border begins with the least time")
-
-
 def _clouds() -> Iterator[tuple[str, tuple]]:
     yield "three in a row", ([(1.0, 9), (2.0, 5), (3.0, 1)],)
     yield "one behind", ([(1.0, 9), (2.0, 9), (3.0, 1)],)
@@ -292,7 +230,7 @@ def _clouds() -> Iterator[tuple[str, tuple]]:
 on_the_border = Function(
     "ex-on-the-border",
     About("On the border", "design", 2, 15, "find what nothing beats in both"),
-    "border(points)", _border, _clouds, _same_border,
+    "border(points)", _border, _clouds, same_border,
     "what stays is beaten by none, as good in one and better in the other",
     {"a point may be worse in one and better in the other": {"both": False}},
 )
@@ -331,19 +269,10 @@ def _cases_of_errors() -> Iterator[tuple[str, tuple]]:
         yield f"errors up to {e:.0%}", (times, e)
 
 
-def _same_places(given: Any, right: list, times: list, e: float) -> None:
-    found = [whole(place, "a place") for place in _listed(given, "the places")]
-    for place in found:
-        if place not in right:
-            raise NotYet(f"place {place} cannot be the fastest, even if its error is in its favour")
-    if missing := [place for place in right if place not in found]:
-        raise NotYet(f"place {missing[0]} is missing, which may be the fastest")
-
-
 worth_a_measurement = Function(
     "ex-worth-a-measurement",
     About("Worth a measurement", "derive", 2, 12, "say which layouts an error leaves open"),
-    "may_be_fastest(times, e)", _may_be_fastest, _cases_of_errors, _same_places,
+    "may_be_fastest(times, e)", _may_be_fastest, _cases_of_errors, same_places,
     "what is slower than the least by more than both errors is out",
     {
         "it may be faster than predicted, too": {"low": False},

@@ -39,6 +39,27 @@ host_or_gpu = question(
     "the longer of the two, and never their sum",
 )
 
+eighth_of_a_matrix = question(
+    "pause-eighth-of-a-matrix",
+    "256 sequences on eight GPUs, one in a micro-batch. How many times as many micro-batches does a "
+    "GPU compute with eight ranks to a layer, as with eight replicas?",
+    Asked("times", 8, slips={
+          1: "with eight replicas each has an eighth of the sequences; and with one?",
+          1 / 8: "the other way round"}),
+    "each rank works on all 256, an eighth of each matrix at a time",
+)
+
+one_at_a_time = question(
+    "pause-one-at-a-time",
+    "A layout with tp = 8 and pp = 8 is left behind by one with tp = 4 and pp = 16, and both are "
+    "better than tp = 8, pp = 16 and tp = 4, pp = 8. Where does a search stop that begins at "
+    "tp = 8, pp = 8 and changes one of the two at a time?",
+    Chosen("stops", "where it began", {
+        "at tp = 4 and pp = 16": "which step would it take first, and is that one better?",
+        "it never stops": "it moves only to what is better"}),
+    "both steps on the way are worse, so it takes neither",
+)
+
 which_cause = question(
     "pause-which-cause",
     "Layout A is predicted to take 10 s, of which 2 s are an exchange; B takes 10.5 s, with an "
@@ -81,4 +102,14 @@ same_error = question(
         "it grows by 20 %": "which part of the difference are products?",
         "it may change its sign": "the same number of seconds is added to both"}),
     "what two layouts have in common cancels, and so do its errors",
+)
+
+which_trials = question(
+    "pause-which-trials",
+    "Two causes are in doubt. Three layouts have been timed in which both causes have the same "
+    "shares of the step. How many equations are these, errors aside?",
+    Asked("equations", 1, slips={
+          3: "divide each by its step: what is different then?",
+          2: "two unknowns need two; do these three layouts say two things?"}),
+    "the same shares, the same equation: a fourth layout must be unlike them",
 )

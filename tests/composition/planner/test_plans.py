@@ -9,9 +9,10 @@ import pytest
 
 from dtlib.__main__ import main
 from dtlib.composition import plan, rank_memories, step_times
-from dtlib.composition.planner import plans as plans_module
+from dtlib.composition.planner import costs as costs_module
 from dtlib.composition.planner.command import cluster_of, read_assertion
-from dtlib.composition.planner.plans import Costs, Plans, Question
+from dtlib.composition.planner.costs import Costs, Question
+from dtlib.composition.planner.plans import Plans
 from dtlib.composition.planner.reasons import CHOICES
 from dtlib.foundations import Cluster, TransformerSpec, catalog, published_models
 from dtlib.layout import Layout
@@ -137,11 +138,11 @@ def test_what_cannot_be_planned_says_why():
 
 def test_sabotage_an_order_without_time_is_found(monkeypatch, plans):
     """With the engine's times turned round, the first is no longer the best one by one."""
-    right = plans_module.step_parts
+    right = costs_module.step_parts
     wrong = lambda *args, **options: {  # noqa: E731
         cause: -seconds for cause, seconds in right(*args, **options).items()
     }
-    monkeypatch.setattr(plans_module, "step_parts", wrong)
+    monkeypatch.setattr(costs_module, "step_parts", wrong)
     assert plan(LLAMA, NODES, **OF)[0].layout != plans[0].layout
 
 
@@ -167,6 +168,16 @@ def test_a_plan_from_a_terminal(capsys):
     assert "What each rule left" in printed and "is not legal: the sequences divide" in printed
 
 
+def test_a_plan_is_written_and_read_back(capsys, tmp_path):
+    assert main([*RUN, "--write", "megatron"]) == 0
+    text = capsys.readouterr().out
+    assert "--tensor-model-parallel-size" in text
+    file = tmp_path / "run.sh"
+    file.write_text(text)
+    assert main([*RUN, "--read", "megatron", str(file)]) == 0
+    assert "is as good as the first" in capsys.readouterr().out
+
+
 def test_an_assertion_that_does_not_hold_is_exit_status_1(capsys):
     assert main([*RUN, "--assert", "time < 1 ms"]) == 1
     assert "time < 1 ms does not hold: time of the best layout is" in capsys.readouterr().err
@@ -184,6 +195,9 @@ def test_an_assertion_that_does_not_hold_is_exit_status_1(capsys):
         (["--why", "tp"], "expected fields such as tp=8"),
         (["--why", "width=3"], "no field 'width'"),
         (["--batch", "0"], "batch is 0"),
+        (["--write", "paper"], "paper"),
+        (["--read", "megatron", "nowhere.sh"], "nowhere.sh"),
+        (["--script", "nowhere.py"], "nowhere.py"),
         (["--why", "tp=3"], "the ranks of layout is 30, but must be 32"),
     ],
 )

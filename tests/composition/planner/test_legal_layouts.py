@@ -8,7 +8,7 @@ import pytest
 from dtlib.composition.planner import legal
 from dtlib.composition.planner.legal import (
     RULES,
-    Task,
+    Workload,
     broken_rules,
     candidate_layouts,
     factorisations,
@@ -27,19 +27,19 @@ MIXED = TransformerSpec(
 CHOICES = {"zero": (0, 1, 3), "micro_batch": (1, 2), "interleave": (1, 2, 3)}
 
 
-def allowed_by_the_library(task: Task, layout: Layout) -> bool:
+def allowed_by_the_library(work: Workload, layout: Layout) -> bool:
     """Whether account, batch and schedule take it, each by its own checks."""
     try:
-        rank_memory(task.spec, layout, seq=task.seq, place=layout.pp - 1)
-        m = layout.micro_batches(task.batch)
+        rank_memory(work.spec, layout, seq=work.seq, place=layout.pp - 1)
+        m = layout.micro_batches(work.batch)
         if layout.interleave > 1:
-            layout.stage_layers(task.spec.layers)
+            layout.stage_layers(work.spec.layers)
             interleaved(layout.pp, m, layout.interleave)
     except ValueError:
         return False
-    experts = task.spec.moe.experts if task.spec.moe else 1
+    experts = work.spec.moe.experts if work.spec.moe else 1
     pieces = layout.tp * layout.cp * (2 if layout.cp > 1 else 1)
-    return experts % layout.ep == 0 and task.seq % pieces == 0
+    return experts % layout.ep == 0 and work.seq % pieces == 0
 
 
 def every_layout(spec: TransformerSpec, gpus: int):
@@ -63,11 +63,11 @@ def every_layout(spec: TransformerSpec, gpus: int):
 
 
 @pytest.mark.parametrize(
-    "task", [Task(DENSE, 24, 48), Task(MIXED, 12, 32)], ids=["dense", "experts"]
+    "work", [Workload(DENSE, 24, 48), Workload(MIXED, 12, 32)], ids=["dense", "experts"]
 )
-def test_legal_is_what_the_library_lets_pass(task):
-    wanted = {x for x in every_layout(task.spec, 12) if allowed_by_the_library(task, x)}
-    columns = legal_layouts(task.spec, 12, batch=task.batch, seq=task.seq, **CHOICES)
+def test_legal_is_what_the_library_lets_pass(work):
+    wanted = {x for x in every_layout(work.spec, 12) if allowed_by_the_library(work, x)}
+    columns = legal_layouts(work.spec, 12, batch=work.batch, seq=work.seq, **CHOICES)
     found = [columns[i] for i in range(len(columns))]
     assert len(found) == len(set(found))
     assert set(found) == wanted
@@ -76,7 +76,7 @@ def test_legal_is_what_the_library_lets_pass(task):
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.name != "experts"])
 def test_every_rule_is_needed(rule, monkeypatch):
     """Without it something passes that the library refuses."""
-    task = Task(DENSE, 24, 120)
+    work = Workload(DENSE, 24, 120)
     monkeypatch.setattr(legal, "RULES", [other for other in RULES if other is not rule])
     choices = CHOICES | {"interleave": (1, 2, 5)}
     columns = legal_layouts(DENSE, 120, batch=24, seq=120, **choices)
@@ -84,7 +84,7 @@ def test_every_rule_is_needed(rule, monkeypatch):
         with pytest.raises(ValueError, match="must be at most 12"):
             [columns[i] for i in range(len(columns))]
         return
-    assert not all(allowed_by_the_library(task, columns[i]) for i in range(len(columns)))
+    assert not all(allowed_by_the_library(work, columns[i]) for i in range(len(columns)))
 
 
 def test_ways_to_write_a_power_of_two():
@@ -94,10 +94,10 @@ def test_ways_to_write_a_power_of_two():
 
 
 def test_a_layout_left_out_breaks_a_rule_and_one_left_in_none():
-    task, candidates = Task(DENSE, 24, 48), candidate_layouts(DENSE, 12, **CHOICES)
-    counts, kept = funnel(task, candidates)
+    work, candidates = Workload(DENSE, 24, 48), candidate_layouts(DENSE, 12, **CHOICES)
+    counts, kept = funnel(work, candidates)
     assert list(counts.values()) == sorted(counts.values(), reverse=True)
-    broken = [bool(broken_rules(task, candidates[i])) for i in range(len(candidates))]
+    broken = [bool(broken_rules(work, candidates[i])) for i in range(len(candidates))]
     assert broken.count(False) == len(kept) == counts["rounds"]
 
 
