@@ -64,7 +64,7 @@ def sent_by(reading: ScriptReading) -> list[tuple[str, int]]:
     return [(each.operation, each.bytes) for each in (*again, *reading.collectives)]
 
 
-@pytest.mark.parametrize("name", ["ddp_gpt", "fsdp2_gpt", "fsdp2_tp_gpt"])
+@pytest.mark.parametrize("name", ["ddp_gpt", "fsdp2_gpt", "fsdp2_tp_gpt", "titan_gpt"])
 def test_a_script_is_read_as_four_real_ranks_run_it(name, four):
     sent, params = four.run(second_step, SCRIPTS / f"{name}.py")[0]
     assert sent_by(read(name, 4)) == sent
@@ -111,6 +111,12 @@ def test_tensor_parallelism_adds_up_activations_twice_a_layer():
     assert {each.ranks for each in reading.collectives} == {(0, 1, 2, 3), (0, 4, 8, 12)}
     assert {each.apart for each in reading.collectives} == {1, 4}
     assert reading.layout == Layout(tp=4, dp=4, zero=3, micro_batch=2)
+
+
+def test_a_layout_is_guessed_with_all_its_axes():
+    assert read("titan_gpt", 4).layout == Layout(
+        tp=2, dp=2, zero=3, micro_batch=2, sequence_parallel=True, recompute="full"
+    )
 
 
 def test_bytes_held_and_kept_are_those_of_the_account_and_of_torchs_tracker(tmp_path):
