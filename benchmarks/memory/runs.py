@@ -34,12 +34,17 @@ class Run:
     key: str = field(default="", compare=False)
 
     def account(self, allocator: AllocatorModel | None) -> float:
+        """What the account says, with the program's blocks where the program is known."""
         options = self.options | {
             "allocator": allocator and self.options["allocator"] and allocator
         }
         if self.fullest:
             return max(r["memory"] for r in pipeline_memory(self.spec, self.layout, **options))
         return rank_memory(self.spec, self.layout, **options)["memory"]
+
+    def general(self) -> float:
+        """The account of any program, with one waiting tensor for each layer of the rank."""
+        return replace(self, options=self.options | {"program": None}).account(AllocatorModel())
 
     def textbook(self) -> float:
         get = self.options.get
