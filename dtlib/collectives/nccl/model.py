@@ -243,16 +243,21 @@ _SISTERS = {
     "h800-sxm": "h100-sxm",
     "h20": "h100-sxm",
 }
-_SWITCHES_THAT_ADD = ("nvlink4", "nvlink5", "nvlink-h800")
+# Links whose switches add, and the share of the rate that they reach over that of the H100's. The
+# last is between what public nccl-tests logs of eight GPUs show: 0.80 for 128 MiB to 4 GiB on B200
+# (a guide to Google Cloud's A4), 0.90 for 16 GiB on GB300 (a guide to Oracle's GB300 nodes).
+_SWITCHES_THAT_ADD = {"nvlink4": 1.0, "nvlink-h800": 1.0, "nvlink5": 0.82}
+# A link of 1.5 times the rate came with own shares that move 1.2 times as fast (A100, H100).
+_OWN_POWER = 0.44
 
 
 @lru_cache
 def collective_model(gpu: GPU) -> CollectiveModel:
     """The model of the collectives inside a node of such GPUs, also where none was measured.
 
-    Equation: a link reaches the share of its data sheet that a measured one does. Latencies do not
-    shrink from one generation to the next, so they are the longest known; nor does a rank's own
-    share move faster in a faster memory (an H200's 8 ranks move it as an H100's do).
+    Equation: a link reaches the share of its data sheet that a measured one does, and a rank's own
+    share moves faster by a power of what the link does. Latencies do not shrink from one generation
+    to the next, so they are the longest known.
     Argument: `gpu`. One of `nccl_models` has its own model; one that differs from it in link or
     memory only (H200) starts as that does; any other has the shares of the H100.
     Returns a `CollectiveModel` under the GPU's name.
@@ -265,8 +270,8 @@ def collective_model(gpu: GPU) -> CollectiveModel:
         return nccl_models[gpu.name]
     known = nccl_models[_SISTERS.get(gpu.name, "h100-sxm")]
     faster = gpu.link.beta / catalog[known.name].link.beta
-    adds = known.adds_in_switch and gpu.link.name in _SWITCHES_THAT_ADD
     longest = known if gpu.name in _SISTERS else _longest(_A100, _H100)
+    adds = known.adds_in_switch and _SWITCHES_THAT_ADD.get(gpu.link.name)
     return replace(
         known,
         name=gpu.name,
@@ -274,8 +279,11 @@ def collective_model(gpu: GPU) -> CollectiveModel:
         alpha=longest.alpha,
         exchange=longest.exchange,
         beta=known.beta * faster,
+        own_beta=known.own_beta * faster**_OWN_POWER,
         switch_setup=known.switch_setup if adds else None,
-        switch_beta=known.switch_beta * faster if adds else None,
+        switch_beta=known.switch_beta * faster * _SWITCHES_THAT_ADD[gpu.link.name]
+        if adds
+        else None,
     )
 
 
