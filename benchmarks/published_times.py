@@ -30,7 +30,7 @@ A100_40_ROCE = node_of(
     replace(_A100, hbm_bytes=40 * 2**30, hbm_bandwidth=1555e9, source="NVIDIA A100, 40 GB"),
     "roce-400", 4,
 )  # fmt: skip
-H100_EFA = catalog["p5-48xlarge"]
+H100_EFA = node_of(_H100, Link("efa-400", 8e-6, 50e9, "AWS EC2 P5: 3,200 Gb/s", "2023"), 8)
 H200 = catalog["dgx-h200"]
 _CAPPED = (500 / 700) ** (1 / 3)  # a clock's power grows with its cube, as its voltage follows it
 H100_500W = node_of(
@@ -152,7 +152,7 @@ def nanotron(rows) -> Iterator[Run]:
             layout = run.layout | {"stages": even}
             batch = int(row["gbs"])
             seconds = batch * spec.context / float(row["tok_s"])
-            yield Run(row["model"], spec, H100_EFA, layout, batch, seconds, "nanotron")
+            yield Run(row["model"], spec, H100, layout, batch, seconds, "nanotron")
 
 
 _FOUNDRY = {"h100_80gb": H100, "a100_80gb": A100_ROCE, "a100_40gb": A100_40_ROCE}
