@@ -241,8 +241,10 @@ def _left_out() -> None:
 
 
 def _first_fsdp(self, *args, **kwargs):
-    raise NotImplementedError("FullyShardedDataParallel, the first FSDP, asks for a real GPU; "
-                              "its successor, torch.distributed.fsdp.fully_shard, can be read")  # fmt: skip
+    raise NotImplementedError(
+        "FullyShardedDataParallel, the first FSDP, asks for a real GPU; its successor, "
+        "torch.distributed.fsdp.fully_shard, can be read"
+    )
 
 
 def _without_values(machine: FakeMachine, weight):
