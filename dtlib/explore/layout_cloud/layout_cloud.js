@@ -115,14 +115,14 @@ function stairs(front, { box, across, up }) {
 
 function beyond({ limit }, { box, across }) {
   const x = across(limit);
-  const { top, right, bottom } = box;
-  const roomy = right - x > 140;
+  const { left, top, right, bottom } = box;
+  const beside = right - x > 0.2 * (right - left);
   return [
     mark.rect({ x, y: top, width: right - x, height: bottom - top, fill: ink.backward, "fill-opacity": 0.1 }),
     mark.line({ x1: x, x2: x, y1: top, y2: bottom, stroke: ink.backward, "stroke-width": 2 }),
     mark.text(
-      { x: x + (roomy ? 6 : -6), y: top + 16, "text-anchor": roomy ? "start" : "end", fill: ink.backwardText, ...bold, ...halo },
-      `a GPU has ${bytes(limit)}`,
+      { x: x + (beside ? 6 : -6), y: top + 16, "text-anchor": beside ? "start" : "end", fill: ink.backwardText, ...bold, ...halo },
+      right - left > 400 ? `a GPU has ${bytes(limit)}` : bytes(limit),
     ),
   ];
 }
