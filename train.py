@@ -1,12 +1,13 @@
-
 import torch, torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 dist.init_process_group("nccl")
 torch.cuda.set_device(dist.get_rank() % 8)
-blocks = [nn.Sequential(nn.LayerNorm(4096), nn.Linear(4096, 16384), nn.GELU(),
-                        nn.Linear(16384, 4096)) for _ in range(12)]
+blocks = [
+    nn.Sequential(nn.LayerNorm(4096), nn.Linear(4096, 16384), nn.GELU(), nn.Linear(16384, 4096))
+    for _ in range(12)
+]
 model = nn.Sequential(*blocks).cuda()
 for block in model:
     fully_shard(block)
