@@ -20,9 +20,9 @@ constant of the network and of the library that drives it, a `NetworkModel`:
 Of the third cluster only a latency was fitted, of the last a latency and the powers. What a ring's
 waits are like was judged by training in that cluster too: with them as a part of the bytes, steps
 whose groups have one rank in each node would take up to twice as long as they do. The benchmark
-`network_model.py` prints the table, `network_sample` has some of the times. What the model does not know: where NCCL
-changes its protocol, as inside a node; which links of a network are shared; and all-to-alls between
-nodes, of which it was given no time.
+`network_model.py` prints the table, `network_sample` has some of the times. What the model does not
+know: where NCCL changes its protocol, as inside a node; which links of a network are shared; and
+all-to-alls between nodes, of which it was given no time.
 """
 
 from dataclasses import dataclass, replace
