@@ -207,7 +207,8 @@ _INFINIBAND = NetworkModel(
     ring_handover=0.56e-6,
     share=0.81,
     source="fitted to all-reduces of 2, 4 and 8 nodes in two clusters: `NDR_SOURCE`; ring_handover "
-    "to all-gathers of two nodes of H200: SkyPilot, guide to GPUDirect on Google Cloud",
+    "to the rings of `EFA_SOURCE`, while all-gathers of two nodes of H200 say 0.9 us (SkyPilot, "
+    "guide to GPUDirect on Google Cloud)",
 )
 _ROCE = replace(
     _INFINIBAND,
