@@ -18,11 +18,11 @@ constant of the network and of the library that drives it, a `NetworkModel`:
     this model                                  8      6.8 %       9.9 %       9.5 %     6.6 %
 
 Of the third cluster only a latency was fitted, of the last a latency and the powers. What a ring's
-waits are like was judged by training in that cluster too: with them as a part of the bytes, groups
-of one rank in each node would take twice as long as they do. The benchmark `network_model.py`
-prints the table, `network_sample` has some of the times. What the model does not know: where NCCL
-changes its protocol, as inside a node; which links of a network are shared; and all-to-alls between
-nodes, of which it was given no time.
+waits are like was judged by training in that cluster too: with them as a part of the bytes, steps
+whose groups have one rank in each node would take up to twice as long as they do. The benchmark
+`network_model.py` prints the table, `network_sample` has some of the times. What the model does not
+know: where NCCL changes its protocol, as inside a node; which links of a network are shared; and
+all-to-alls between nodes, of which it was given no time.
 """
 
 from dataclasses import dataclass, replace
@@ -207,7 +207,8 @@ _INFINIBAND = NetworkModel(
     ring_handover=0.56e-6,
     share=0.81,
     source="fitted to all-reduces of 2, 4 and 8 nodes in two clusters: `NDR_SOURCE`; ring_handover "
-    "to all-gathers of two nodes of H200: SkyPilot, guide to GPUDirect on Google Cloud",
+    "to the rings of `EFA_SOURCE`, while all-gathers of two nodes of H200 say 0.9 us (SkyPilot, "
+    "guide to GPUDirect on Google Cloud)",
 )
 _ROCE = replace(
     _INFINIBAND,
