@@ -9,12 +9,12 @@ from pathlib import Path
 
 from dtlib.foundations import MLA, GiB, MoE, TransformerSpec, published_models
 from dtlib.layout import Layout
-from dtlib.memory import AllocatorModel, StateRecipe, pipeline_memory, rank_memory
+from dtlib.memory import AllocatorModel, StateRecipe, launch_queue, pipeline_memory, rank_memory
 from dtlib.memory.account.published import textbook_bytes
 
 SHARES = [0.05 * k for k in range(7)]
 AHEAD = [0, 1, 2, 3, 4]
-ALLOCATOR = AllocatorModel()
+ALLOCATOR = launch_queue
 PLAIN = AllocatorModel(reserve_fraction=0, ahead_bytes=0)
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dtlib.explore.mesh_painter.mesh_painter import MeshPainter
     from dtlib.explore.gradient_sums.gradient_sums import GradientSums
     from dtlib.explore.placement_puzzle.placement_puzzle import PlacementPuzzle
+    from dtlib.explore.layout_cloud.layout_cloud import LayoutCloud, LayoutRow
 # fmt: on
 
 __getattr__, __dir__, __all__ = face(__name__)

@@ -245,6 +245,19 @@ def predicted(run, software: str) -> float:
     return step_times(run.spec, run.cluster, rows, **of).item()
 
 
+def test_other_widths_and_older_machines():
+    """Products of 8 bits take less time, and a GPU without bf16 is timed in fp16."""
+    rows = Layouts.of([Layout(dp=32)], LLAMA.layers)
+    eight, sixteen = (
+        step_times(LLAMA, CLUSTER, rows, **TASK, dtype=dtype).item() for dtype in ("fp8", "bf16")
+    )
+    assert 0.5 * sixteen < eight < sixteen
+    v100 = replace(CLUSTER, node=replace(CLUSTER.node, gpu=catalog["v100-sxm"]))
+    assert step_times(LLAMA, v100, rows, **TASK, dtype="fp16").item() > 3 * sixteen
+    with pytest.raises(ValueError, match="dtype is 'bf16', but must be in"):
+        step_times(LLAMA, v100, rows, **TASK)
+
+
 def test_what_cannot_be_is_refused_by_name():
     def times(*rows, spec=LLAMA, cluster=CLUSTER, **changes):
         return step_times(spec, cluster, Layouts.of(rows, LLAMA.layers), **(TASK | changes))

@@ -1,5 +1,7 @@
 """Every widget of the kit, with a task that can be done; shared by the tests of this room."""
 
+import toy_layouts
+
 from dtlib.collectives import (
     Nodes,
     Switch,
@@ -21,6 +23,7 @@ from dtlib.explore import (
     GradientSums,
     HandFit,
     Headroom,
+    LayoutCloud,
     MemoryBar,
     MeshPainter,
     OffloadLab,
@@ -211,6 +214,10 @@ EVERY[PlacementPuzzle] = {"tokens": 4096, "hidden": 8192, "ffn": 32768, "task": 
     "Divide both weights and send least.", "typed == 1 and divided == 2 and sent <= least",
     {"x": "copied", "w1": "columns", "w2": "rows"}, "Columns, then rows.",
 )}  # fmt: skip
+EVERY[LayoutCloud] = {
+    "rows": toy_layouts.rows, "limit": toy_layouts.LIMIT,
+    "start": {"tp": 4, "pp": 4, "zero": 1, "interleave": 1, "micro_batch": 1, "recompute": "full"},
+}  # fmt: skip
 EVERY[GradientSums] = {"task": Task(
     "Find the weight of two terms, and add them.", "due == 2 and right == 1",
     {"weight": "expert"}, "Over dp alone.",
@@ -226,6 +233,7 @@ SOLUTIONS = {
     PipelineBuilder: {"work": {"0": tiles(LEVELS[0].best)}},
     HandFit: EVERY[HandFit]["solution"],
     OneRun: {"drawn": COLUMNS + 1, "P": 2048},
+    LayoutCloud: {"tp": 2, "pp": 1, "recompute": "selective"},
 }
 # Of widgets whose task is done in the figure: at which button, which key, how often.
 _FROM, _TO = ("rank 1", "rank 2", "rank 3"), "rank 0"

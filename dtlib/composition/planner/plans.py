@@ -13,6 +13,7 @@ Here they are filtered, ordered and compared.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import fill
 
 import numpy as np
 
@@ -76,15 +77,14 @@ class Plan:
             for cause, seconds in self.parts.items()
             if seconds > 0.005 * self.time
         )
-        return "\n".join(
-            [
-                repr(self),
-                f"Of its time: {shares}.",
-                *rivals(*at, self.place),
-                beyond(*at, of.too_large, self.place),
-                *risks(*at, self.place),
-            ]
-        )
+        sentences = [
+            repr(self),
+            f"Of its time: {shares}.",
+            *rivals(*at, self.place),
+            beyond(*at, of.too_large, self.place),
+            *risks(*at, self.place),
+        ]
+        return "\n".join(fill(one, 82, subsequent_indent="    ") for one in sentences)
 
     def __repr__(self) -> str:
         time, memory = format_quantity(self.time, "s", 3), format_quantity(self.memory, "B", 3)
