@@ -112,7 +112,7 @@ when_the_host_is_slower = Numbers(
               1.5e-3: "can the GPU run what the host has not started?",
               4.5e-3: "host and GPU work at the same time"}),
         Asked("widest", 4, slips={
-              8: "8 ranks take as long as 4",
+              8: "what do eight ranks gain over the width before?",
               2: "the GPU is still the slower one at 2"}),
         Asked("times", 8 * 3e-3 / 12e-3, slips={
               1: "each of eight GPUs is busy or waits for 3 ms",
