@@ -113,10 +113,10 @@ def fitted(start: NetworkModel, free: tuple[str, ...], groups: list[tuple[Node, 
     def error(model: NetworkModel) -> float:
         return float(np.mean([size(errors(node, samples, model)) for node, samples in groups]))
 
-    best, step = (error(start), start), 0.5
+    limits, best, step = {"share": 1}, (error(start), start), 0.5
     while step > 1e-3:
         tries = [
-            replace(best[1], **{name: min(getattr(best[1], name) * factor, 1.0)})
+            replace(best[1], **{name: min(getattr(best[1], name) * factor, limits.get(name, 9))})
             for name in free
             for factor in (1 + step, 1 / (1 + step))
         ]
@@ -202,7 +202,7 @@ def main() -> None:
     print_fit("ib-ndr400", ("alpha", "handover", "share"), groups["(fit)"])
     if groups["(ring)"]:
         print_fit("roce-400", ("ring_handover",), groups["(ring)"])
-    print_fit("efa-400", ("ring_crowding", "crowding"), [(EFA, several)])
+    print_fit("efa-400", ("tree_power", "ring_power"), [(EFA, several)])
     print_h200(data / "nccl_bekman.csv")
 
 

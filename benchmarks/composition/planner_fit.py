@@ -2,13 +2,14 @@
 
     python -m benchmarks.composition.planner_fit --data DIR
 
-Each table is cut in two, all runs of one configuration on one side. The constants start up to half
-as large or twice as large again, at random, are fitted to one half of every table, and are judged
-on the other; then the halves change places. Beside both errors stands that of the constants that
-the library has, which saw all runs.
+Each table is cut in two, all runs of one configuration on one side. The constants start at 0.7 or
+1.4 times what they are, at random, are fitted to one half of every table, and are judged on the
+other; then the halves change places. Beside these errors stand those of the library's constants,
+which saw all runs, and of the start.
 
 The fit moves one constant at a time, up and down by a factor, as long as the sum of the tables'
-errors falls; then by smaller factors.
+errors falls; then by smaller factors. None may leave the range from a third to three times of what
+it is in the library: on half of the runs several of them can stand for one another.
 """
 
 import argparse
@@ -42,13 +43,20 @@ KERNELS = (
 
 @dataclass(frozen=True)
 class Constant:
-    """One number of the model: how it is read and set, and on which libraries it has a bearing."""
+    """One number of the model: how it is read and set, and on which libraries it has a bearing.
+
+    `middle` is what it is in the library; `most`, what it may never exceed.
+    """
 
     name: str
     get: Callable[[], float]
     set: Callable[[float], None]
     software: tuple[str, ...]
+    middle: float
     most: float = np.inf
+
+    def allows(self, value: float) -> bool:
+        return self.middle / 3 <= value <= min(3 * self.middle, self.most)
 
 
 def of_profiles(profiles: tuple[str, ...], field: str) -> Constant:
@@ -56,14 +64,11 @@ def of_profiles(profiles: tuple[str, ...], field: str) -> Constant:
         for name in profiles:
             software_profiles[name] = replace(software_profiles[name], **{field: value})
 
+    def get():
+        return getattr(software_profiles[profiles[0]], field)
+
     most = 1.0 if "overlap" in field else np.inf
-    return Constant(
-        f"{profiles[0]}.{field}",
-        lambda: getattr(software_profiles[profiles[0]], field),
-        put,
-        profiles,
-        most,
-    )
+    return Constant(f"{profiles[0]}.{field}", get, put, profiles, get(), most)
 
 
 def of_kernels(field: str) -> Constant:
@@ -72,19 +77,20 @@ def of_kernels(field: str) -> Constant:
             kernels = replace(profile.kernels, **{field: value})
             software_profiles[name] = replace(profile, kernels=kernels)
 
-    return Constant(
-        field,
-        lambda: getattr(software_profiles["megatron"].kernels, field),
-        put,
-        tuple(software_profiles),
-    )
+    def get():
+        return getattr(software_profiles["megatron"].kernels, field)
+
+    return Constant(field, get, put, tuple(software_profiles), get())
 
 
 def of_gpu(name: str) -> Constant:
     def put(value):
         SUSTAINED[name] = value
 
-    return Constant(name, lambda: SUSTAINED[name], put, tuple(software_profiles), 1.0)
+    def get():
+        return SUSTAINED[name]
+
+    return Constant(name, get, put, tuple(software_profiles), get(), 1.0)
 
 
 def constants() -> list[Constant]:
@@ -110,7 +116,7 @@ def table_error(name: str, runs: list[Run]) -> float:
     return error(list(ratios), median if name == NANOTRON else mean)
 
 
-def fit(tables: dict[str, list[Run]]) -> None:
+def fit(moved: list[Constant], tables: dict[str, list[Run]]) -> None:
     """Move each constant as long as the tables' errors fall."""
     written = {name: {run.software for run in runs} for name, runs in tables.items()}
 
@@ -119,10 +125,10 @@ def fit(tables: dict[str, list[Run]]) -> None:
         return sum(table_error(name, tables[name]) for name in bearing)
 
     for factor in FACTORS:
-        for constant in constants():
+        for constant in moved:
             least = loss(constant)
             for step in (factor, 1 / factor):
-                while constant.get() * step <= constant.most:
+                while constant.allows(constant.get() * step):
                     before = constant.get()
                     constant.set(before * step)
                     found = loss(constant)
@@ -139,26 +145,29 @@ def main() -> None:
     tables = {name: read_runs(folder, name) for name in TABLES}
     tables[NANOTRON] = [r for r in tables[NANOTRON] if r.layout.pp == 1 and r.layout.tp <= 8]
     tables = {name: runs for name, runs in tables.items() if runs}
-    library = {name: table_error(name, runs) for name, runs in tables.items()}
-    dice = random.Random(0)
-    start = {c.name: min(c.get() * dice.choice([0.5, 0.7, 1.4, 2]), c.most) for c in constants()}
+    moved, dice = constants(), random.Random(0)
+    start = {c.name: min(c.middle * dice.choice([0.7, 1.4]), c.most) for c in moved}
+    errors = {name: {"library": table_error(name, runs)} for name, runs in tables.items()}
     unseen = {name: [] for name in tables}
     for side in (True, False):
         sides = [
             {name: [r for r in runs if half(r) == at] for name, runs in tables.items()}
             for at in (side, not side)
         ]
-        for constant in constants():
+        for constant in moved:
             constant.set(start[constant.name])
-        fit({name: runs for name, runs in sides[0].items() if runs})
-        print({c.name: float(f"{c.get():.3g}") for c in constants()}, flush=True)
+        for name, runs in tables.items():
+            errors[name]["start"] = table_error(name, runs)
+        fit(moved, {name: runs for name, runs in sides[0].items() if runs})
+        print({c.name: float(f"{c.get():.3g}") for c in moved}, flush=True)
         for name, runs in sides[1].items():
             if runs:
                 unseen[name].append((table_error(name, runs), len(runs)))
-    print(f"{'':<34} {'library':>8} {'unseen':>8}")
-    for name, errors in unseen.items():
-        value = np.average([e for e, _ in errors], weights=[n for _, n in errors])
-        print(f"{TABLES[name]:<34} {library[name]:>8.1%} {value:>8.1%}")
+    print(f"{'':<34} {'start':>8} {'unseen':>8} {'library':>8}")
+    for name, found in unseen.items():
+        value = np.average([e for e, _ in found], weights=[n for _, n in found])
+        before, after = errors[name]["start"], errors[name]["library"]
+        print(f"{TABLES[name]:<34} {before:>8.1%} {value:>8.1%} {after:>8.1%}")
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from dtlib.foundations import MLA, GiB, MoE, TransformerSpec, published_models
 from dtlib.layout import Layout
-from dtlib.memory import AllocatorModel, StateRecipe, pipeline_memory, rank_memory
+from dtlib.memory import AllocatorModel, StateRecipe, launch_queue, pipeline_memory, rank_memory
 from dtlib.memory.account.published import textbook_bytes
 
 SHARES = [0.05 * k for k in range(7)]
 AHEAD = [0, 1, 2, 3, 4]
-ALLOCATOR = AllocatorModel()
+ALLOCATOR = launch_queue
 PLAIN = AllocatorModel(reserve_fraction=0, ahead_bytes=0)
 
 
@@ -34,12 +34,17 @@ class Run:
     key: str = field(default="", compare=False)
 
     def account(self, allocator: AllocatorModel | None) -> float:
+        """What the account says, with the program's blocks where the program is known."""
         options = self.options | {
             "allocator": allocator and self.options["allocator"] and allocator
         }
         if self.fullest:
             return max(r["memory"] for r in pipeline_memory(self.spec, self.layout, **options))
         return rank_memory(self.spec, self.layout, **options)["memory"]
+
+    def general(self) -> float:
+        """The account of any program, with one waiting tensor for each layer of the rank."""
+        return replace(self, options=self.options | {"program": None}).account(AllocatorModel())
 
     def textbook(self) -> float:
         get = self.options.get

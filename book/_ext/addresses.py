@@ -17,6 +17,7 @@ from sphinx.util import logging
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from book._press import addresses
+from book.motifs import motifs
 from dtlib.contents import chapters
 
 LOST = "404"
@@ -39,13 +40,18 @@ def said_of(page: str, doctree: nodes.document | None) -> str:
     return addresses.description(TAG.sub("", first))
 
 
+def card_of(page: str) -> str:
+    """The name of the picture that is shown with a page: its chapter's, or else the book's."""
+    number = next((c.number for c in chapters() if c.page == page), "")
+    return number if number in motifs() else "book"
+
+
 def head(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
     """What layout.html puts into the head."""
     home = home_of(app)
-    number = next((c.number for c in chapters() if c.page == pagename), "book")
     context["site_home"] = home
     context["description"] = said_of(pagename, doctree)
-    context["card"] = f"{home}_static/cards/{number}.png" if home else ""
+    context["card"] = f"{home}_static/cards/{card_of(pagename)}.png" if home else ""
     # A page that stands for every missing one is read from any depth.
     context["base"] = (urlsplit(home).path or "/") if pagename == LOST else ""
     context["pageurl"] = "" if pagename == LOST else context.get("pageurl")

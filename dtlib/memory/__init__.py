@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         segment_work_bytes, score_crossover_seq,
     )
     from dtlib.memory.account.allocator import (
-        AllocatorModel, output_bytes, gathered_stream_bytes, ring_block_bytes, ahead_buffer_bytes,
-        reserve_bytes,
+        AllocatorModel, launch_queue, output_bytes, gathered_stream_bytes, ring_block_bytes,
+        ahead_buffer_bytes, reserve_bytes,
     )
     from dtlib.memory.account.programs import (
         Program, programs, streams_bytes, backward_work_bytes,

@@ -272,10 +272,15 @@ def tab(browser, home):
 
 
 @pytest.fixture(scope="module")
-def public(tmp_path_factory):
+def public_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("public")
-    yield build(folder, ADDRESS)
+    yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def public(public_folder):
+    return build(public_folder, ADDRESS)
 
 
 def text(page: str) -> str:
@@ -522,6 +527,22 @@ def test_with_an_address_a_page_has_a_canonical_one_a_card_and_a_feed(public):
     assert f'property="og:image" content="{HOME}_static/cards/book.png"' in page
     assert f'property="og:image" content="{HOME}_static/cards/11.png"' in public[FACED]
     assert f'type="application/atom+xml" href="{HOME}changes.xml"' in page
+
+
+def lost_cards(pages: dict[str, str], site: Path) -> list[str]:
+    """The pictures that pages name, and that are no PNG of the site."""
+    named = (re.findall(r'property="og:image" content="([^"]*)"', page) for page in pages.values())
+    files = [site / card.removeprefix(HOME) for cards in named for card in cards]
+    return [one.name for one in files if not one.exists() or one.read_bytes()[1:4] != b"PNG"]
+
+
+def test_every_card_that_a_page_names_is_written(public, public_folder, pages, folder):
+    site = public_folder / "_build/html"
+    assert lost_cards(public, site) == []
+    assert {file.stem for file in (site / "_static/cards").iterdir()} == {"book", *motifs()}
+    unknown = public | {"12-ring": public["12-ring"].replace("cards/book", "cards/99")}
+    assert lost_cards(unknown, site) == ["99.png"]
+    assert not (folder / "_build/html/_static/cards").exists()
 
 
 def test_a_lost_reader_finds_the_book_from_any_depth(folder, pages):

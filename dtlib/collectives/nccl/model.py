@@ -243,9 +243,10 @@ _SISTERS = {
     "h800-sxm": "h100-sxm",
     "h20": "h100-sxm",
 }
-# What switches that add reach of a link's rate. The last is between what two logs of eight GPUs
-# show: 0.53 for 128 MiB to 4 GiB on B200, 0.60 for 16 GiB on GB300 (oracle-quickstart/oci-hpc).
-_SWITCH_SHARES = {"nvlink4": 0.669, "nvlink-h800": 0.669, "nvlink5": 0.55}
+# Links whose switches add, and the share of the rate that they reach over that of the H100's. The
+# last is between what public nccl-tests logs of eight GPUs show: 0.80 for 128 MiB to 4 GiB on B200
+# (a guide to Google Cloud's A4), 0.90 for 16 GiB on GB300 (a guide to Oracle's GB300 nodes).
+_SWITCHES_THAT_ADD = {"nvlink4": 1.0, "nvlink-h800": 1.0, "nvlink5": 0.82}
 # A link of 1.5 times the rate came with own shares that move 1.2 times as fast (A100, H100).
 _OWN_POWER = 0.44
 
@@ -270,7 +271,7 @@ def collective_model(gpu: GPU) -> CollectiveModel:
     known = nccl_models[_SISTERS.get(gpu.name, "h100-sxm")]
     faster = gpu.link.beta / catalog[known.name].link.beta
     longest = known if gpu.name in _SISTERS else _longest(_A100, _H100)
-    adds = known.adds_in_switch and gpu.link.name in _SWITCH_SHARES
+    adds = known.adds_in_switch and _SWITCHES_THAT_ADD.get(gpu.link.name)
     return replace(
         known,
         name=gpu.name,
@@ -280,7 +281,9 @@ def collective_model(gpu: GPU) -> CollectiveModel:
         beta=known.beta * faster,
         own_beta=known.own_beta * faster**_OWN_POWER,
         switch_setup=known.switch_setup if adds else None,
-        switch_beta=_SWITCH_SHARES[gpu.link.name] * gpu.link.beta if adds else None,
+        switch_beta=known.switch_beta * faster * _SWITCHES_THAT_ADD[gpu.link.name]
+        if adds
+        else None,
     )
 
 

@@ -95,16 +95,17 @@ A100_SOURCE = (
     "oracle-quickstart/oci-hpc-oke, commit 001cbb9, README: two nodes of eight A100 and 16 ports "
     "of 100 Gb/s RoCE"
 )
-# name: constants, mean error on 64 and 42 times of the two NDR clusters, 31 of A100s, 9 of EFA
+# name: constants, mean error on 64 and 42 times of the two NDR clusters, 31 of A100s, 9 of EFA, the
+# copies of lists taken off (with them the last is 0.031)
 NETWORK_ERRORS = {
     "the ring of the catalog": (0, 0.869, 0.251, 1.059, 0.400),
     "one latency, one bandwidth a cluster": (8, 0.250, 0.204, 0.173, 0.318),
-    "collective_time": (8, 0.068, 0.099, 0.095, 0.034),
+    "collective_time": (8, 0.068, 0.099, 0.095, 0.066),
 }
 # the last on nodes that it was not fitted to, each number of them predicted from the others
 NETWORK_HELD_OUT = {
-    "ib-ndr400": {2: 0.085, 4: 0.096, 8: 0.114},
-    "efa-400": {2: 0.068, 8: 0.032, 64: 0.047},
+    "ib-ndr400": {2: 0.087, 4: 0.096, 8: 0.114},
+    "efa-400": {2: 0.177, 8: 0.010, 64: 0.028},
 }
 
 
@@ -112,7 +113,7 @@ def network_errors() -> Table:
     """Mean error of three models on 146 published times over several nodes, as recorded.
 
     >>> print([row[-1] for row in network_errors().rows])
-    ['40.0 %', '31.8 %', '3.4 %']
+    ['40.0 %', '31.8 %', '6.6 %']
     """
     columns = ("model", "constants", "InfiniBand", "another", "RoCE, A100", "EFA")
     rows = tuple(

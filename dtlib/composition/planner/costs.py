@@ -7,10 +7,17 @@ from functools import cached_property
 import numpy as np
 
 from dtlib.composition.planner.legal import Workload
+from dtlib.composition.planner.software import Software, software_named
 from dtlib.composition.planner.step import step_parts
 from dtlib.layouts import Layouts
 from dtlib.machines.machine import Cluster
 from dtlib.memory.account.many import rank_memories
+
+# What is known of a library's memory; of others the account counts what every program keeps.
+_ACCOUNTS = {
+    "megatron": {"recipe": "32-bit sums", "program": "megatron"},
+    "nanotron": {"recipe": "passing"},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +47,7 @@ class Question:
 
     work: Workload
     cluster: Cluster
-    software: str
+    software: str | Software
     limit: float
     margin: float
 
@@ -48,7 +55,8 @@ class Question:
         """What the engine says of layouts."""
         spec, of = self.work.spec, {"batch": self.work.batch, "seq": self.work.seq}
         parts = step_parts(spec, self.cluster, layouts, **of, software=self.software)
-        return Costs(layouts, parts, rank_memories(spec, layouts, **of))
+        known = _ACCOUNTS.get(software_named(self.software).name, {})
+        return Costs(layouts, parts, rank_memories(spec, layouts, **of, **known))
 
     def weight(self, layouts: Layouts) -> np.ndarray:
         """How many times as long as predicted each is taken to last."""

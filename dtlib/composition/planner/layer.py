@@ -65,7 +65,8 @@ class Passes:
     def _attention_share(self) -> float:
         """The share of the peak that fused attention reaches with heads of this model."""
         kernels, numbers = self.software.kernels, self.spec.key_dim + self.spec.value_dim
-        old = self.software.warp_attention and self.machine.gpu.peak() > WARP_PEAK
+        peak = self.machine.gpu.peak(_attention_dtype(self.dtype))
+        old = self.software.warp_attention and peak > WARP_PEAK
         long = numbers / (numbers + 2 * kernels.attention_start)
         return kernels.attention_fraction * long * (WARP_SHARE if old else 1.0)
 
@@ -221,11 +222,16 @@ def _products(spec, tp: int, ep: int, tokens: int):
         yield rows, inner, columns, count, kind
 
 
+def _attention_dtype(dtype: str) -> str:
+    """Scores keep 16 bits where products have 8."""
+    return "bf16" if dtype == "fp8" else dtype
+
+
 @lru_cache(maxsize=256)
 def _attention_times(spec, gpu, seq, dtype, keys) -> np.ndarray:
     """Seconds of attention forward for each (tp, cp, micro_batch): fused at the peak, plain."""
     tp, cp, micro_batch = np.array(keys, float).T
-    dtype = "bf16" if dtype == "fp8" else dtype
+    dtype = _attention_dtype(dtype)
     fused = spec.score_flops(seq) * micro_batch * seq / (tp * cp) / gpu.peak(dtype)
     rows = micro_batch * spec.heads / tp * seq / cp
     score = gemm_time(rows, seq, spec.key_dim, gpu, dtype)

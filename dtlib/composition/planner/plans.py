@@ -13,12 +13,14 @@ Here they are filtered, ordered and compared.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import fill
 
 import numpy as np
 
 from dtlib.composition.planner.costs import Costs, Question
 from dtlib.composition.planner.legal import Workload, candidate_layouts, funnel
 from dtlib.composition.planner.reasons import beyond, risks, rivals, why_not
+from dtlib.composition.planner.software import Software
 from dtlib.formulas.require import is_number, require, require_count, require_type
 from dtlib.formulas.table import Table
 from dtlib.formulas.units import format_quantity
@@ -76,15 +78,14 @@ class Plan:
             for cause, seconds in self.parts.items()
             if seconds > 0.005 * self.time
         )
-        return "\n".join(
-            [
-                repr(self),
-                f"Of its time: {shares}.",
-                *rivals(*at, self.place),
-                beyond(*at, of.too_large, self.place),
-                *risks(*at, self.place),
-            ]
-        )
+        sentences = [
+            repr(self),
+            f"Of its time: {shares}.",
+            *rivals(*at, self.place),
+            beyond(*at, of.too_large, self.place),
+            *risks(*at, self.place),
+        ]
+        return "\n".join(fill(one, 82, subsequent_indent="    ") for one in sentences)
 
     def __repr__(self) -> str:
         time, memory = format_quantity(self.time, "s", 3), format_quantity(self.memory, "B", 3)
@@ -177,7 +178,7 @@ def plan(
     batch: int,
     seq: int | None = None,
     gpus: int | None = None,
-    software: str = "megatron",
+    software: str | Software = "megatron",
     usable: float = 0.9,
     margin: float = 1.15,
     **choices,
@@ -186,11 +187,12 @@ def plan(
 
     Equation: the least time over layouts whose fullest rank holds at most `usable` of a GPU.
     Arguments: `spec`; `cluster`, of which `gpus` (all) are used, whole nodes or a part of one;
-    `batch` sequences of a step, `seq` tokens in each (the model's context); `software`, the name of
-    a profile; `usable`, the share of a GPU's memory that a plan may fill: the driver, the buffers
-    of collectives and fragments take the rest; `margin`, how many times as long as predicted a
-    pipeline is taken to last, since its waits are what the model knows least; `choices`, the values
-    of fields of the layout that are tried, as `candidate_layouts` takes them.
+    `batch` sequences of a step, `seq` tokens in each (the model's context); `software`, a profile
+    or its name, whose memory is accounted for where it is known; `usable`, the share of a GPU's
+    memory that a plan may fill: the driver, the buffers of collectives and fragments take the rest;
+    `margin`, how many times as long as predicted a pipeline is taken to last, since its waits are
+    what the model knows least; `choices`, the values of fields of the layout that are tried, as
+    `candidate_layouts` takes them.
     Returns `Plans`, the best first. Raises ValueError, naming argument, value and rule, where no
     layout is legal or fits, and for a share or a margin that is none.
     """

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import minimum
 from dtlib.formulas.require import require_not_negative
+from dtlib.formulas.units import MiB
 
+THREADS = 2  # that multiply: the program's, and autograd's
 _KORTHIKANTI = "Korthikanti et al. 2023"
 
 
@@ -25,6 +27,9 @@ class AllocatorModel:
     under sequence parallelism a layer's full-width message is sent on another stream, and the
     host, which runs ahead of the GPU, asks for a new block in every layer before the old one is
     free again. In a pipeline the host waits for every neighbour, and the effect is gone.
+    `ahead_layers` says for how many layers that is so, inside a node and where the ranks of a layer
+    leave it; without it, for all that the rank has. `workspace_bytes` are what a library of
+    products keeps for good, for each of two threads, the program's and autograd's.
 
     Chosen on one half of the runs of nanotron's Ultra-Scale Playbook (Llama-like models of 1.3 and
     8.9 billion parameters on up to 512 H100, peak memory of the first rank); a hash of the
@@ -46,12 +51,28 @@ class AllocatorModel:
 
     reserve_fraction: float = 0.15
     ahead_bytes: float = 2
+    workspace_bytes: float = 0
+    ahead_layers: tuple[int, int] | None = None
     source: str = "fitted to nanotron's runs, see benchmarks/memory/memory_account.py"
 
     def __post_init__(self):
-        require_not_negative(
-            "AllocatorModel", reserve_fraction=self.reserve_fraction, ahead_bytes=self.ahead_bytes
-        )
+        names = ("reserve_fraction", "ahead_bytes", "workspace_bytes")
+        values = {name: getattr(self, name) for name in names}
+        require_not_negative("AllocatorModel", **values)
+        layers = dict(zip(("inside", "outside"), self.ahead_layers or (), strict=False))
+        require_not_negative("AllocatorModel ahead_layers", **layers)
+
+
+# A stream takes 1,024 launches before the host waits: it is at most so far ahead. In nanotron's
+# runs either no message waits or 40 to 56 tensors as wide as the stream do, with 16 layers or 32,
+# with 4 ranks a layer or 32; which of the two it is, no field of the table says. Two tensors of 16
+# bits for each of 16 layers miss the runs without a pipeline least. Where the ranks of a layer
+# leave the node half of them are counted: in some of those runs, and in a review's runs of other
+# models, nothing waits. A workspace is cuBLAS's on Hopper.
+launch_queue = AllocatorModel(
+    ahead_bytes=4, ahead_layers=(16, 8), workspace_bytes=32 * MiB,
+    source="nanotron's runs, see benchmarks/memory/memory_account.py",
+)  # fmt: skip
 
 
 @formula(

@@ -1,5 +1,6 @@
 """The lines of one rank's account: what is given, and the formulas that it feeds."""
 
+from dtlib.formulas.poly import where
 from dtlib.formulas.sheet import Given, Line, line
 from dtlib.memory.account.allocator import (
     ahead_buffer_bytes,
@@ -8,7 +9,7 @@ from dtlib.memory.account.allocator import (
     ring_block_bytes,
 )
 from dtlib.memory.account.asked import Asked
-from dtlib.memory.account.formulas import gathered_bytes
+from dtlib.memory.account.formulas import gathered_bytes, weight_bytes
 from dtlib.memory.account.layers import (
     kept_layer_bytes,
     repeated_token_bytes,
@@ -23,6 +24,7 @@ from dtlib.memory.account.state import (
 )
 from dtlib.parallelism.pipeline import interleaved_held_count, one_f_one_b_peak_count
 
+NODE_RANKS = 8  # GPUs of a node
 _COUNTED = "counted by the spec"
 _STATE = ("weights", "gradients", "passing", "main", "master", "moments")
 _HELD = {"weights": held_weight_bytes, "gradients": held_gradient_bytes}
@@ -172,14 +174,31 @@ def buffer_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
         found["sequence"] = line(gathered_stream_bytes, label="gathered stream")
     if structure.shares_sequence:
         found |= ring_lines(asked, given)
-    if asked.allocator and structure.shares_stream and structure.alone:
-        given["ahead_bytes"] = Given(asked.allocator.ahead_bytes, "B", "", asked.allocator.source)
-        given["all_layers"] = Given(sum(asked.kinds), "", "layers")
-        found["ahead"] = line(
-            ahead_buffer_bytes, label="messages not yet given back", layers="all_layers"
-        )
+    found |= ahead_lines(asked, given)
     lines |= found
     return list(found)
+
+
+def ahead_lines(asked: Asked, given: dict) -> dict[str, Line]:
+    """Messages that the allocator cannot use again yet."""
+    allocator, structure = asked.allocator, asked.structure
+    if not (allocator and structure.shares_stream and structure.alone):
+        return {}
+    given["ahead_bytes"] = Given(allocator.ahead_bytes, "B", "", allocator.source)
+    layers = sum(asked.kinds)
+    if allocator.ahead_layers is not None:
+        layers = where(asked.layout.tp <= NODE_RANKS, *allocator.ahead_layers)
+    given["all_layers"] = Given(layers, "", "layers")
+    label = "messages not yet given back"
+    return {"ahead": line(ahead_buffer_bytes, label=label, layers="all_layers")}
+
+
+def workspace_lines(given: dict, threads: int, size: float, source: str) -> dict[str, Line]:
+    """What libraries of products keep for good, each thread's own."""
+    given["threads"] = Given(threads, "", "threads that multiply", source)
+    given["workspace_size"] = Given(size, "B", "one thread's workspace", source)
+    feeds = {"params": "threads", "element_bytes": "workspace_size"}
+    return {"workspaces": line(weight_bytes, label="workspaces of products", **feeds)}
 
 
 def logit_lines(asked: Asked, given: dict) -> dict[str, Line]:

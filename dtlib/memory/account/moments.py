@@ -7,7 +7,13 @@ layer's backward pass begins. A rank with a head is asked which of the two needs
 from dtlib.formulas.sheet import Given, Line, line, total
 from dtlib.memory.account.asked import Asked
 from dtlib.memory.account.formulas import weight_bytes
-from dtlib.memory.account.lines import gathered_lines, logit_lines, ring_lines
+from dtlib.memory.account.lines import (
+    ahead_lines,
+    gathered_lines,
+    logit_lines,
+    ring_lines,
+    workspace_lines,
+)
 from dtlib.memory.account.programs import backward_work_bytes, streams_bytes
 
 
@@ -22,14 +28,14 @@ def standing_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
         element_bytes="placeholder_width",
     )  # fmt: skip
     libraries = 1 + structure.last + structure.mixed * program.expert_streams
-    given["workspaces"] = Given(libraries * program.workspace, "B", "workspaces", source)
+    lines |= workspace_lines(given, libraries, program.workspace, source)
     return ["placeholders", "workspaces"]
 
 
 def moment_lines(asked: Asked, given: dict, lines: dict) -> list[str]:
     """Adds what is there besides at the fullest moment; returns the names."""
     structure, given["full"] = asked.structure, Given(1, "", "ranks that divide a gathered tensor")
-    found = gathered_lines(asked, given)
+    found = gathered_lines(asked, given) | ahead_lines(asked, given)
     if structure.shares_sequence and not asked.program.all_to_all:
         found |= ring_lines(asked, given)
     if not structure.first:

@@ -21,13 +21,14 @@ from dtlib.formulas.sheet_table import sheet_tables
 from dtlib.formulas.table import Tables
 from dtlib.layout import ONE_RANK, Layout
 from dtlib.machines.hardware import GPU
-from dtlib.memory.account.allocator import AllocatorModel, reserve_bytes
+from dtlib.memory.account.allocator import THREADS, AllocatorModel, reserve_bytes
 from dtlib.memory.account.asked import Asked
 from dtlib.memory.account.lines import (
     activation_lines,
     buffer_lines,
     given_quantities,
     state_lines,
+    workspace_lines,
 )
 from dtlib.memory.account.moments import moment_lines, standing_lines
 from dtlib.memory.account.programs import LOGIT_BYTES, Program, programs
@@ -67,7 +68,8 @@ class MemoryAccount(Sheet):
             "state": "model state", "standing": "what stays besides",
             "moving": "what a step takes and gives back",
         }  # fmt: skip
-        there = [name for name in (*titles, "reserve", "memory") if name in self.lines]
+        there = [n for n in (*titles, "workspaces", "reserve", "memory") if n in self.lines]
+        there = [n for n in there if n != "workspaces" or n in self.lines["memory"].parts]
         groups = {
             title: list(self.lines[name].parts) for name, title in titles.items() if name in there
         } | {"one rank": there}
@@ -99,6 +101,9 @@ def account_lines(asked: Asked) -> tuple[dict, dict]:
     labels = {"state": "model state", "standing": "stays besides", "moving": "comes and goes"}
     lines |= {name: total(*parts, label=labels[name]) for name, parts in sums.items()}
     parts, allocator = list(sums), asked.allocator
+    if allocator and allocator.workspace_bytes and not asked.program:
+        lines |= workspace_lines(given, THREADS, allocator.workspace_bytes, allocator.source)
+        parts.append("workspaces")
     if allocator:
         given["reserve_fraction"] = Given(allocator.reserve_fraction, "", "", allocator.source)
         lines["reserve"] = line(reserve_bytes, label="allocator's reserve", moving_bytes="moving")

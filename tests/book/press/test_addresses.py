@@ -1,10 +1,13 @@
-"""Descriptions, the feed, the list of pages, and moves that lead somewhere."""
+"""Descriptions, cards, the feed, the list of pages, and moves that lead somewhere."""
 
 from xml.etree import ElementTree
 
 import pytest
 
+from book._ext import addresses as of_a_page
 from book._press.addresses import description, feed, robots, sitemap, write_moves
+from book.motifs import motifs
+from dtlib.contents import chapter, chapters
 
 HOME = "https://example.org/a-book/"
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -22,6 +25,15 @@ def test_a_description_ends_where_a_reader_may_stop(text, said):
     found = description(text)
     assert len(found) <= 160
     assert found == (said or "One sentence of such a length that it says whatever the page is.")
+
+
+def test_a_page_names_a_card_that_there_is(monkeypatch):
+    pages = ["book/intro", "404", *(one.page for one in chapters())]
+    assert {of_a_page.card_of(page) for page in pages} == {"book", *motifs()}
+    assert of_a_page.card_of(chapter("11").page) == "11"
+    left = {number: one for number, one in motifs().items() if number != "11"}
+    monkeypatch.setattr(of_a_page, "motifs", lambda: left)
+    assert of_a_page.card_of(chapter("11").page) == "book"
 
 
 def test_the_feed_has_every_edition_with_its_day():

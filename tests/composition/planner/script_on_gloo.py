@@ -26,6 +26,8 @@ NAMES = {
     "allreduce": "all_reduce",
     "allgather_base": "all_gather",
     "reduce_scatter_base": "reduce_scatter",
+    "all_gather_into_tensor": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
 }
 
 

@@ -18,6 +18,7 @@ from dtlib.memory import (
     check_recompute,
     gpt_kept_tensors,
     gpt_lives,
+    launch_queue,
     model_state_bytes,
     parameter_groups,
     pipeline_memory,
@@ -113,6 +114,24 @@ def test_any_schedules_peaks_can_be_counted(schedule):
     ranks = pipeline_memory(SMALL, pp=4, seq=64, in_flight=peaks)
     one = activation_bytes(SMALL, 64, layers=2)
     assert [rank["activations"] for rank in ranks] == [one * peak for peak in peaks]
+
+
+def test_a_full_queue_of_launches_holds_the_same_for_every_number_of_layers():
+    """Two tensors as wide as the stream for 16 layers, half of them beyond a node."""
+    full = 2 * 1024 * LLAMA.hidden
+    for tp, tensors in ((2, 32), (8, 32), (16, 16)):
+        for layers in (8, 32):
+            spec = replace(LLAMA, layers=layers, kv_heads=16)
+            options = {"tp": tp, "seq": 1024, "sequence_parallel": True}
+            rank = rank_memory(spec, allocator=launch_queue, **options)
+            assert rank["ahead"] == tensors * full
+            plain = rank_memory(spec, allocator=AllocatorModel(), **options)
+            assert plain["ahead"] == layers * full
+            assert "workspaces" not in plain.terms() and rank.terms()["workspaces"] == 2**26
+            assert sum(rank.terms().values()) == pytest.approx(rank["memory"], **EXACT)
+    assert "workspaces of products" in repr(rank)
+    known = rank_memory(LLAMA, seq=1024, allocator=launch_queue, program="megatron")
+    assert repr(known).count("workspaces of products") == 1
 
 
 def test_stages_differ_by_their_tables_and_by_what_is_under_way():

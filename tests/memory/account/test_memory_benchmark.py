@@ -75,3 +75,12 @@ def test_parts_that_choose_the_terms_themselves_find_the_account_that_made_the_r
     for _, _, chosen, own, others in found:
         assert (chosen["passing"], chosen["logits"]) == (0, 6)
         assert own < 1e-12 and (others < 1e-12 or chosen["ahead"] != 3 or not chosen["sequence"])
+
+
+def test_a_case_of_simumax_says_its_layout_and_the_program_pads_its_tables():
+    name = "llama3_70b_l12_tp2_cp4_pp1_dp1_seq32768_mbc4_cef"
+    (run,) = runs.simumax([{"case": name, "real_alloc_gib": "68.43"}])
+    assert (run.spec.layers, run.spec.vocab) == (12, 128512)
+    assert (run.layout.tp, run.layout.cp, run.layout.dp, run.layout.zero) == (2, 4, 1, 1)
+    assert run.options["seq"] == 32768 and run.options["program"] == "megatron"
+    assert abs(run.account(None) / run.bytes - 1) < 0.001 < abs(run.general() / run.bytes - 1)

@@ -9,7 +9,7 @@ import pytest
 from dtlib.foundations import MLA, MoE, TransformerSpec, published_models
 from dtlib.layout import POLICIES, Layout, even_stages
 from dtlib.layouts import Layouts
-from dtlib.memory import AllocatorModel, pipeline_memory, rank_memories, recipes
+from dtlib.memory import AllocatorModel, launch_queue, pipeline_memory, rank_memories, recipes
 from dtlib.memory.account import many
 
 BATCH, SEQ = 192, 2048
@@ -45,10 +45,10 @@ def one_by_one(spec, layout: Layout, **options) -> float:
 
 
 @cache
-def accounts(name: str, recipe: str, reserved=False, program=None, count: int = 60) -> tuple:
+def accounts(name: str, recipe: str, reserved=None, program=None, count: int = 60) -> tuple:
     """Legal layouts of a model, and what the account of each of them says."""
     chance, found = random.Random(name), {}
-    options = {"recipe": recipe, "allocator": AllocatorModel() if reserved else None}
+    options = {"recipe": recipe, "allocator": AllocatorModel() if reserved is True else reserved}
     options["program"] = program
     while len(found) < count:
         try:
@@ -66,7 +66,9 @@ def all_at_once(name: str, layouts: list[Layout], **options) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "kind", [("mixed",), ("passing", True), ("32-bit sums", True, "megatron")], ids=str
+    "kind",
+    [("mixed",), ("passing", True), ("passing", launch_queue), ("32-bit sums", True, "megatron")],
+    ids=lambda kind: f"{len(kind)} {kind[-1]}"[:12],
 )
 @pytest.mark.parametrize("name", MODELS)
 def test_many_layouts_at_once_need_exactly_what_each_needs(name, kind):

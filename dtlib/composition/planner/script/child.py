@@ -15,7 +15,6 @@ from pathlib import Path
 def main() -> None:
     """Read the script that the only argument describes, and end."""
     wanted = json.loads(sys.argv[1])
-    faulthandler.dump_traceback_later(wanted["timeout"], exit=True)
     told = open(wanted["told"], "a", encoding="utf-8")  # noqa: SIM115, open until the end
 
     def tell(**what) -> None:
@@ -57,8 +56,9 @@ def _run(script: Path, wanted: dict, tell) -> None:
     watch = Watch(finish, lambda words: tell(reached=words))
     sys.argv = [str(script), *wanted["argv"]]
     sys.path[0] = str(script.parent)
-    tell(reached="its first line")
     with pretend(wanted["ranks"], watch):
+        tell(reached="its first line")
+        faulthandler.dump_traceback_later(wanted["timeout"], exit=True)
         runpy.run_path(str(script), run_name="__main__")
 
 

@@ -21,6 +21,7 @@ from torch import nn
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.fsdp._fully_shard import _fsdp_param
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -168,6 +169,7 @@ def _modules(machine: FakeMachine, watch: Watch) -> None:
     FullyShardedDataParallel.__init__ = _first_fsdp
     dist.Reducer._rebuild_buckets = rebuild_buckets
     dist._verify_params_across_processes = lambda *args: None
+    _fsdp_param._chunk_with_empty = _first_chunk
     propagate = ShardingPropagator._propagate_tensor_meta_non_cached
 
     def ask_for_a_shape(self, schema):
@@ -241,8 +243,16 @@ def _left_out() -> None:
 
 
 def _first_fsdp(self, *args, **kwargs):
-    raise NotImplementedError("FullyShardedDataParallel, the first FSDP, asks for a real GPU; "
-                              "its successor, torch.distributed.fsdp.fully_shard, can be read")  # fmt: skip
+    raise NotImplementedError(
+        "FullyShardedDataParallel, the first FSDP, asks for a real GPU; its successor, "
+        "torch.distributed.fsdp.fully_shard, can be read"
+    )
+
+
+def _first_chunk(tensor: torch.Tensor, num_chunks: int, dim: int) -> list[torch.Tensor]:
+    """Of all ranks' chunks the one that rank 0 asks for: the others would take a minute."""
+    size = tensor.shape[dim]
+    return [tensor.narrow(dim, 0, min(size, -(-size // num_chunks)))]
 
 
 def _without_values(machine: FakeMachine, weight):

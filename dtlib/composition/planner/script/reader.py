@@ -17,6 +17,7 @@ from dtlib.errors import DtlibError
 from dtlib.formulas.require import require, require_count, require_positive
 
 _CHILD = "dtlib.composition.planner.script.child"
+_BEGINNING = 120.0
 _LAST_WORDS = 300
 
 
@@ -33,7 +34,7 @@ def read_script(
     variables are set, every process group is torch's fake one, and "cuda" is a machine that only
     remembers shapes. Not run are compiled code, workers of data loaders, and what saves files.
     Arguments: `path` of the script; `ranks`, the world's size; `argv`, the script's own
-    arguments; `timeout` in seconds. Returns a ScriptReading.
+    arguments; `timeout`, the seconds that its two steps may take. Returns a ScriptReading.
     Raises ScriptError, naming line and what was reached, for a script that raises, ends before its
     second `optimizer.step()`, waits for input or needs longer, or decides by values of tensors that
     only a GPU would know; ValueError for a path, ranks, arguments or a time that cannot be.
@@ -68,7 +69,7 @@ def _run(folder: Path, script: Path, ranks: int, argv: list[str], timeout: float
         )  # fmt: skip
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(timeout + 10)  # it ends by itself, unless it was stopped
+                child.wait(_BEGINNING + timeout)  # it ends by itself, unless it was stopped
         finally:
             _end_session(child)
     lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []

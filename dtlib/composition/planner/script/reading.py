@@ -48,6 +48,15 @@ class ScriptCollective:
     dtype: str
     phase: str
 
+    @property
+    def apart(self) -> int:
+        """How far the group's ranks lie from one another: 1 for neighbours.
+
+        >>> ScriptCollective("all_reduce", 64, (0, 8, 16, 24), "float32", "backward").apart
+        8
+        """
+        return self.ranks[1] - self.ranks[0] if len(self.ranks) > 1 else 1
+
 
 @dataclass(frozen=True)
 class ScriptReading:
@@ -118,19 +127,19 @@ class ScriptReading:
             f"a step computes {_each(self.flops, 'FLOP')}",
             f"and holds at most {_each(self.held, 'B')}",
             f"a forward pass leaves {format_quantity(self.kept_bytes, 'B')} to the backward pass",
-            f"{'phase':10}{'operation':16}{'ranks':>8}{'times':>8}{'bytes':>12}",
+            f"{'phase':10}{'operation':16}{'ranks':>18}{'times':>8}{'bytes':>12}",
         ]
-        for (phase, operation, ranks), sizes in self._kinds().items():
+        for (phase, operation, ranks, apart), sizes in self._kinds().items():
             row = f"{len(sizes):8,}{format_quantity(sum(sizes), 'B'):>12}"
-            lines.append(f"{phase:10}{operation:16}{ranks:8,}{row}")
+            lines.append(f"{phase:10}{operation:16}{f'{ranks:,}, {apart:,} apart':>18}{row}")
         return "\n".join(lines)
 
-    def _kinds(self) -> dict[tuple[str, str, int], list[int]]:
-        found: dict[tuple[str, str, int], list[int]] = {}
+    def _kinds(self) -> dict[tuple[str, str, int, int], list[int]]:
+        found: dict[tuple[str, str, int, int], list[int]] = {}
         for phase in PHASES:
             for each in self.collectives:
                 if each.phase == phase:
-                    key = phase, each.operation, len(each.ranks)
+                    key = phase, each.operation, len(each.ranks), each.apart
                     found.setdefault(key, []).append(each.bytes)
         return found
 

@@ -41,8 +41,8 @@ host_or_gpu = question(
 
 eighth_of_a_matrix = question(
     "pause-eighth-of-a-matrix",
-    "256 sequences on eight GPUs, one in a micro-batch. How many times as many micro-batches does a "
-    "GPU compute with eight ranks to a layer, as with eight replicas?",
+    "256 sequences on eight GPUs, one in a micro-batch. How many times as many micro-batches does "
+    "a GPU compute with eight ranks to a layer, as with eight replicas?",
     Asked("times", 8, slips={
           1: "with eight replicas each has an eighth of the sequences; and with one?",
           1 / 8: "the other way round"}),

@@ -64,8 +64,8 @@ def test_paper_has_question_and_answer_and_nothing_to_press(browser, tmp_path, k
 
 
 def test_sabotage_a_widget_that_is_printed_leaves_dead_buttons(browser, tmp_path):
-    style = "@media print { .dt-place > div { display: block !important } } "
-    style += "@media print { .dt-place .dt-widget { display: block !important } }"
+    whole = "main .dt-place > :not(.dt-static), .dt-kit .dt-widget.dt-widget"
+    style = f"@media print {{ {whole} {{ display: block !important }} }}"
     with on_a_page(browser, tmp_path, style, **DESK) as tab:
         tab.emulate_media(media="print")
         assert seen(tab)[1] > 0
