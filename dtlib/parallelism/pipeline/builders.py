@@ -24,7 +24,7 @@ def gpipe(p: int, m: int) -> PipelineSchedule:
     """
     at_least_one(p=p, m=m)
     return PipelineSchedule(
-        [[Action(kind, r, i) for kind in ("F", "BW") for i in range(m)] for r in range(p)],
+        ([Action(kind, r, i) for kind in ("F", "BW") for i in range(m)] for r in range(p)),
         m,
         name="GPipe",
     )
@@ -42,11 +42,14 @@ def one_f_one_b(p: int, m: int) -> PipelineSchedule:
     (0F0, 0F1, 0BW0, 0F2, 0BW1, 0BW2)
     """
     at_least_one(p=p, m=m)
-    rows = []
-    for r in range(p):
-        forward = [Action("F", r, i) for i in range(m)]
-        backward = [Action("BW", r, i) for i in range(m)]
-        rows.append(_alternate(forward, backward, warm_up=p - 1 - r))
+    rows = (
+        _alternate(
+            [Action("F", r, i) for i in range(m)],
+            [Action("BW", r, i) for i in range(m)],
+            warm_up=p - 1 - r,
+        )
+        for r in range(p)
+    )
     return PipelineSchedule(rows, m, name="1F1B")
 
 

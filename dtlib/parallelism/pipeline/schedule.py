@@ -26,6 +26,7 @@ from numbers import Integral
 from operator import itemgetter
 from typing import NamedTuple
 
+from dtlib.parallelism.pipeline.collector import collector_at_rest
 from dtlib.parallelism.pipeline.grid import grid
 from dtlib.parallelism.pipeline.results import Results
 
@@ -151,7 +152,8 @@ class PipelineSchedule:
 
     def __post_init__(self):
         set_field = object.__setattr__
-        set_field(self, "rows", tuple(map(_row, self.rows)))
+        with collector_at_rest():
+            set_field(self, "rows", tuple(map(_row, self.rows)))
         set_field(self, "stages", len(self.rows) if self.stages is None else self.stages)
         for field in ("p", "m", "stages"):
             if operator.index(getattr(self, field)) < 1:

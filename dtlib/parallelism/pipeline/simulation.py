@@ -4,16 +4,15 @@ A `PipelineTimeline` is a `Timeline` that knows the schedule which made it. Time
 they are given as whole numbers or fractions.
 """
 
-import gc
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from numbers import Rational
 from typing import NamedTuple
 
 from dtlib.parallelism.pipeline.check import check_progress, check_work
+from dtlib.parallelism.pipeline.collector import collector_at_rest
 from dtlib.parallelism.pipeline.play import Played, play
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
 from dtlib.timeline import WORK, Span, Timeline
@@ -121,7 +120,7 @@ def simulate(schedule: PipelineSchedule, f=1, b=1, w=1, comm=0) -> PipelineTimel
     >>> simulate(zero_bubble(4, 8, c=1)).makespan
     27
     """
-    with _collector_at_rest():
+    with collector_at_rest():
         return _simulated(schedule, f, b, w, comm)
 
 
@@ -147,18 +146,6 @@ def _unit(of_stages: Sequence, given: Sequence) -> Unit:
     scale = math.lcm(*(t.denominator for t in of_stages)) if exact else 1
     ints = all(isinstance(t, int) for x in given for t in (x if _several(x) else (x,)))
     return Unit(scale, exact, ints)
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """A simulation makes tuples of numbers, among which a search for cycles finds nothing."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _names(schedule: PipelineSchedule) -> dict[str, str] | None:
