@@ -74,8 +74,8 @@ which_cause = question(
 
 last_tenth = question(
     "pause-last-tenth",
-    "On the line of the figure, which end would you rather run, if the two ends of its flat part "
-    "differ by 1 % in time?",
+    "Two layouts on such a line differ by 1 % in time and by 10 GB in memory. The model may be off "
+    "by 5 %. Which of the two would you rather run?",
     Chosen("end", "the one with less memory", {
         "the one with more memory": "what is one per cent worth, beside a run that stops for lack "
         "of memory?",
@@ -106,8 +106,8 @@ same_error = question(
 
 which_trials = question(
     "pause-which-trials",
-    "Two causes are in doubt. Three layouts have been timed in which both causes have the same "
-    "shares of the step. How many equations are these, errors aside?",
+    "Two causes are in doubt. Three layouts have been timed; the first cause has the same share of "
+    "the step in all three, and so has the second. How many equations are these, errors aside?",
     Asked("equations", 1, slips={
           3: "divide each by its step: what is different then?",
           2: "two unknowns need two; do these three layouts say two things?"}),
