@@ -48,9 +48,10 @@ def train_with_quorum(
     A step counts if every member of its quorum has the whole sum; one that dies before it has voted
     makes it fail, and the others do it again without that one. One that dies after its vote changes
     nothing: the decision stands. `timeout`, in seconds in which the processes could have run, is
-    how long one may stay silent before it is ended. Raises ValueError for counts and times that are
-    not positive, and RuntimeError when no replica with the state is left, and when a step fails
-    twice although none has died: what is wrong then is the task.
+    how long one may stay silent before it is ended; one that starts has a minute more. Raises
+    ValueError for counts and times that are not positive, and RuntimeError when no replica with the
+    state is left, and when a step fails twice although none has died: what is wrong then is the
+    task.
     """
     require_count("train_with_quorum", replicas=replicas)
     require_positive("train_with_quorum", timeout=timeout)
@@ -65,6 +66,9 @@ def train_with_quorum(
                 lighthouse.end(replica)
 
 
+STARTING = 60  # seconds for a process to import what it needs, on a machine with much to do
+
+
 class _Lighthouse:
     def __init__(self, task: ReplicaTask, faults: tuple[Fault, ...], folder: Path, timeout: float):
         self.task, self.faults, self.folder, self.timeout = task, faults, folder, timeout
@@ -72,6 +76,7 @@ class _Lighthouse:
         self.processes: dict[int, Any] = {}
         self.attempts: list[Attempt] = []
         self.back: dict[int, int] = {}
+        self.starting: set[int] = set()
         self.step, self.epoch = 0, -1
 
     def start(self, replica: int, healthy: bool) -> None:
@@ -82,6 +87,7 @@ class _Lighthouse:
         process = start_process(main, arguments, f"replica {replica}")
         there.close()
         self.lines[replica], self.processes[replica] = here, process
+        self.starting.add(replica)
 
     def end(self, replica: int) -> None:
         """End a replica's process, whatever it does, and leave nothing of it."""
@@ -150,7 +156,9 @@ class _Lighthouse:
         answers: dict[int, Any] = {}
         silent = {self.lines[replica]: replica for replica in asked}
         patience = Patience([self.processes[replica].pid for replica in asked])
-        while silent and (rest := patience.left(self.timeout)) > 0:
+        allowed = self.timeout + (STARTING if asked & self.starting else 0)
+        self.starting -= asked
+        while silent and (rest := patience.left(allowed)) > 0:
             for line in wait(list(silent), max(rest, 0.01)):
                 replica = silent.pop(line)
                 try:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from dtlib.composition.planner.script import ScriptError, read_script
+from dtlib.composition import ScriptError, read_script
 
 STEP = """
 import torch

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from script_on_gloo import second_step
 from torch.distributed._tools.mem_tracker import MemTracker
 
-from dtlib.composition.planner.script import ScriptReading, read_script
+from dtlib.composition import read_script
+from dtlib.composition.planner.script.reading import ScriptReading
 from dtlib.foundations import TransformerSpec
 from dtlib.layout import Layout
 from dtlib.memory.account.gpt import gpt_kept_tensors

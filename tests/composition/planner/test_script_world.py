@@ -3,7 +3,7 @@
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from dtlib.composition.planner.script import read_script
+from dtlib.composition import read_script
 from dtlib.composition.planner.script.kernels import attention, rms_norm
 from dtlib.layout import Layout
 from dtlib.memory.meter import saved_tensor_bytes

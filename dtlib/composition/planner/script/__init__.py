@@ -5,17 +5,3 @@
 the world in which the script runs; `guess`, the layout that it speaks for; `child`, its process;
 `reader`, the door; `prices`, what a step would take on a cluster.
 """
-
-from typing import TYPE_CHECKING
-
-from dtlib.lazy import face
-
-if TYPE_CHECKING:
-    from dtlib.composition.planner.script.reading import (
-        ScriptCollective,
-        ScriptParameter,
-        ScriptReading,
-    )
-    from dtlib.composition.planner.script.reader import ScriptError, read_script
-
-__getattr__, __dir__, __all__ = face(__name__)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dtlib.composition.planner.legal import factorisations
 from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.made import Made
@@ -147,11 +146,14 @@ the_slowest_stage = Numbers(
 
 
 def _ways(gpus: int, axes: int) -> list[tuple[int, ...]]:
-    return sorted(factorisations(gpus, axes))
+    if axes == 1:
+        return [(gpus,)]
+    firsts = [first for first in range(1, gpus + 1) if gpus % first == 0]
+    return [(first, *rest) for first in firsts for rest in _ways(gpus // first, axes - 1)]
 
 
 def _unordered(gpus, axes):
-    return sorted({tuple(sorted(way)) for way in factorisations(gpus, axes)})
+    return sorted({tuple(sorted(way)) for way in _ways(gpus, axes)})
 
 
 def _powers(gpus, axes):

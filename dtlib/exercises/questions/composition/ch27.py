@@ -11,9 +11,9 @@ which_rule = question(
     "is the largest tp among 8, 16, 32 and 64 that no rule forbids, if a multiple of the heads of "
     "keys is allowed, too?",
     Asked("tp", 32, slips={
-          64: "there are 32 heads: what would half a head compute?",
+          64: "what would half a head compute?",
           8: "several ranks may have the same head of keys, each with other heads of queries",
-          16: "32 divides the heads, the width and the words as well"}),
+          16: "does twice as many divide heads, width and words as well?"}),
     "the heads set the limit; copies of keys are allowed",
 )
 
@@ -112,4 +112,36 @@ which_trials = question(
           3: "divide each by its step: what is different then?",
           2: "two unknowns need two; do these three layouts say two things?"}),
     "the same shares, the same equation: a fourth layout must be unlike them",
+)
+
+ask_which_layouts = question(
+    "ask-which-layouts-are-left",
+    "A model has 30 layers and a batch 96 sequences; 64 GPUs, one sequence at a time, no "
+    "interleaving. Which of tp = 8, pp = 8, tp = 2 x pp = 32 and dp = 64 cannot be, if stages may "
+    "be uneven and 8 divides the heads?",
+    Chosen("layout", "both pp = 32 and dp = 64", {
+        "pp = 8": "stages may be uneven",
+        "pp = 32 alone": "64 replicas and 96 sequences: how many has each?",
+        "dp = 64 alone": "32 stages of 30 layers: what does the last one have?"}),
+    "a stage without a layer, and replicas without a whole number of sequences",
+)
+
+ask_when_an_order_turns = question(
+    "ask-when-an-order-turns",
+    "A takes 20 s, of which 4 s are sums; B takes 21 s, of which 2 s are sums. By which factor "
+    "must sums be slower than predicted for B to be as fast?",
+    Asked("factor", 1.5, slips={
+          1.25: "B's sums become slower, too",
+          1.05: "that is B over A",
+          0.5: "count from 1"}),
+    "one second of difference, two seconds of sums",
+)
+
+ask_which_to_time = question(
+    "ask-which-to-time",
+    "You doubt the network between nodes. You can time three layouts. Which?",
+    Chosen("layouts", "some that send little between nodes and some that send much", {
+        "the first three of the plan": "if they send alike, what does their difference say?",
+        "the three that send most": "how would you tell the network from everything else?"}),
+    "trials differ where the doubt is",
 )
