@@ -162,7 +162,7 @@ class Plans(Sequence[Plan]):
             f"{work.spec.name} on {cluster.ranks:,} x {cluster.node.gpu.name}, {work.batch:,} "
             f"sequences of {work.seq:,} tokens: {len(self):,} layouts fit"
         )
-        return Table(title, ("", "layout", "step", "memory", "MFU"), tuple(rows))
+        return Table(title, ("place", "layout", "step", "memory", "MFU"), tuple(rows))
 
     def __repr__(self) -> str:
         return repr(self.table())

@@ -114,6 +114,37 @@ which_trials = question(
     "the same shares, the same equation: a fourth layout must be unlike them",
 )
 
+which_program = question(
+    "pause-which-program",
+    "A plan has ZeRO's first stage and eight pipeline stages. Which of the three programs above "
+    "can say both in its file?",
+    Chosen("program", "megatron", {
+        "torchtitan": "what does its list say of ZeRO's first stage?",
+        "deepspeed": "where does its list say that the pipeline is built?"}),
+    "a plan is worth what the program that runs it can say",
+)
+
+what_a_script_sends = question(
+    "pause-what-a-script-sends",
+    "The script is changed to reshard nothing after its forward passes, so that the backward pass "
+    "finds all weights. How many of the three rows of collectives are left?",
+    Asked("rows", 2, slips={
+          3: "who would gather what is there already?",
+          1: "the forward pass must gather, and gradients are still scattered"}),
+    "the second gathering goes, and its bytes are held instead",
+)
+
+plan_and_batch = question(
+    "pause-plan-and-batch",
+    "A plan for 2,048 sequences a step is 10 % faster per sequence than one for 1,024. The larger "
+    "batch needs 25 % more sequences to the same loss. How many times as long is the run with it?",
+    Asked("times", 1.25 / 1.1, slips={
+          1.25 * 1.1: "faster per sequence: divide",
+          1 / 1.1: "and the additional sequences?",
+          1.1 / 1.25: "the other way round"}),
+    "what a step gains the run may lose",
+)
+
 ask_which_layouts = question(
     "ask-which-layouts-are-left",
     "A model has 30 layers and a batch 96 sequences; 64 GPUs, one sequence at a time, no "
