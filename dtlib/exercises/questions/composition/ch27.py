@@ -145,6 +145,16 @@ plan_and_batch = question(
     "what a step gains the run may lose",
 )
 
+younger_software = question(
+    "pause-younger-software",
+    "A new version of a library starts its kernels twice as fast. Which layouts become better "
+    "beside the others?",
+    Chosen("layouts", "wide ones with small micro-batches", {
+        "narrow ones with large micro-batches": "who was waiting for the host there?",
+        "all alike": "the host's time counts only where it is the longer one"}),
+    "those whose kernels were short",
+)
+
 ask_which_layouts = question(
     "ask-which-layouts-are-left",
     "A model has 30 layers and a batch 96 sequences; 64 GPUs, one sequence at a time, no "
