@@ -104,6 +104,16 @@ same_error = question(
     "what two layouts have in common cancels, and so do its errors",
 )
 
+what_five_say = question(
+    "pause-what-five-say",
+    "Of two layouts of one width sums are 9 and 10 % of the step, of two others of unlike widths 5 "
+    "and 20 %. All four times are off by 1 %. Which pair tells more of the sums?",
+    Chosen("pair", "the unlike one", {
+        "the one of one width": "how much of their difference is sums, and how much error?",
+        "both alike": "a difference of 15 per cent, or of one: which drowns in the error?"}),
+    "what differs most is seen best",
+)
+
 which_trials = question(
     "pause-which-trials",
     "Two causes are in doubt. Three layouts have been timed; the first cause has the same share of "
