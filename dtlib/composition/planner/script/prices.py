@@ -70,8 +70,7 @@ def script_price(reading: ScriptReading, cluster: Cluster, dtype: str = "bf16") 
         if each.operation not in OPERATIONS:
             unpriced[each.operation] += 1
             continue
-        stride = each.ranks[1] - each.ranks[0]
         key = each.phase, each.operation, len(each.ranks)
-        sending[key] += collective_time(cluster, each.operation, each.bytes, key[2], stride)
+        sending[key] += collective_time(cluster, each.operation, each.bytes, key[2], each.apart)
     computing = sum(reading.flops.values()) / cluster.node.gpu.peak(dtype)
     return ScriptPrice(reading, cluster, computing, dict(sending), dict(unpriced))
