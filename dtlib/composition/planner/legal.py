@@ -110,11 +110,9 @@ def candidate_layouts(
     """
     require_type("candidate_layouts", TransformerSpec, spec=spec)
     require_count("candidate_layouts", gpus=gpus)
-    for policy in recompute:
-        require(policy in POLICIES, "candidate_layouts", "recompute", policy, f"in {POLICIES}")
+    policies = [_policy_index(policy) for policy in recompute]
     axes = np.array(list(factorisations(gpus, 4)))
     ep = divisors(spec.moe.experts) if spec.moe else [1]
-    policies = [POLICIES.index(policy) for policy in recompute]
     rest = np.array(list(product(ep, zero, interleave, micro_batch, policies)))
     tp, pp, cp, dp = np.repeat(axes, len(rest), axis=0).T
     ep, zero, interleave, micro_batch, policy = np.tile(rest, (len(axes), 1)).T
@@ -125,6 +123,11 @@ def candidate_layouts(
     )  # fmt: skip
     same = (interleave > 1) & (pp == 1) | (zero > 0) & (dp * cp == 1)
     return every[~same]
+
+
+def _policy_index(policy: str) -> int:
+    require(policy in POLICIES, "candidate_layouts", "recompute", policy, f"in {POLICIES}")
+    return POLICIES.index(policy)
 
 
 def funnel(work: Workload, candidates: Layouts) -> tuple[dict[str, int], Layouts]:
