@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dtlib.composition.planner.configurations.others import FORMER, PASSED_OVER
 from dtlib.composition.planner.configurations.python_text import flat
 from dtlib.composition.planner.configurations.runs import (
-    WHOLE_EXPERTS,
     Options,
     PlannedRun,
     Program,
     Row,
+    expert_ranks,
+    noted_experts,
     unsaid,
 )
 
@@ -148,9 +149,7 @@ def _write_experts(run: PlannedRun) -> dict:
 def _read_experts(options: Options) -> dict:
     tp = options.count(TP, 1, 0) or 1
     ranks = options.count(EP, 1) if options.flag(EXPERTS) else 1
-    allowed = f"1 or a multiple of {TP}, which is {tp}: its expert ranks take in those of tp"
-    options.require(ranks == 1 or ranks % tp == 0, EP, allowed)
-    return {"ep": max(1, ranks // tp)}
+    return expert_ranks(options, EP, ranks, TP, tp)
 
 
 def _lost_experts(run: PlannedRun) -> dict:
@@ -160,7 +159,7 @@ def _lost_experts(run: PlannedRun) -> dict:
 
 
 def _noted_experts(run: PlannedRun) -> dict:
-    return {"ep": WHOLE_EXPERTS} if run.layout.tp > 1 < _expert_degree(run) else {}
+    return noted_experts(run, _expert_degree(run))
 
 
 def _write_recompute(run: PlannedRun) -> dict:

@@ -168,6 +168,18 @@ def unsaid(name: str, why: str) -> Row:
     return Row(lost=lost)
 
 
+def expert_ranks(options: Options, name: str, ranks: int, tensor: str, tp: int) -> dict:
+    """The experts' degree of so many ranks in option `name`, which take in the `tp` of `tensor`."""
+    allowed = f"1 or a multiple of {tensor}, which is {tp}: its expert ranks take in those of tp"
+    options.require(ranks == 1 or ranks % tp == 0, name, allowed)
+    return {"ep": max(1, ranks // tp)}
+
+
+def noted_experts(run: PlannedRun, degree: int) -> dict:
+    """What is meant otherwise where experts of a `degree` above 1 are beside tensor parallelism."""
+    return {"ep": WHOLE_EXPERTS} if run.layout.tp > 1 < degree else {}
+
+
 def stages_of(options: Options, name: str, sizes: list[int], pp: int) -> dict:
     """The parts and stages of a pipeline, whose parts have these layers, turn by turn."""
     turns = [sizes[stage::pp] for stage in range(pp)]

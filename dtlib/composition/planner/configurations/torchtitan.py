@@ -16,13 +16,14 @@ from dtlib.composition.planner.configurations.python_text import (
     write_function,
 )
 from dtlib.composition.planner.configurations.runs import (
-    WHOLE_EXPERTS,
     Options,
     PlannedRun,
     Program,
     Row,
     degree,
+    expert_ranks,
     lost_sequence,
+    noted_experts,
     stages_of,
     unsaid,
 )
@@ -121,10 +122,7 @@ def _expert_degree(run: PlannedRun) -> int:
 
 
 def _read_experts(options: Options) -> dict:
-    ranks, tp = options.count(EP, 1), options.count(TP, 1)
-    allowed = f"1 or a multiple of {TP}, which is {tp}: its expert ranks take in those of tp"
-    options.require(ranks == 1 or ranks % tp == 0, EP, allowed)
-    return {"ep": max(1, ranks // tp)}
+    return expert_ranks(options, EP, options.count(EP, 1), TP, options.count(TP, 1))
 
 
 def _lost_experts(run: PlannedRun) -> dict:
@@ -134,7 +132,7 @@ def _lost_experts(run: PlannedRun) -> dict:
 
 
 def _noted_experts(run: PlannedRun) -> dict:
-    return {"ep": WHOLE_EXPERTS} if run.layout.tp > 1 < _expert_degree(run) else {}
+    return noted_experts(run, _expert_degree(run))
 
 
 def _write_pipeline(run: PlannedRun) -> dict:
