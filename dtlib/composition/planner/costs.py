@@ -13,12 +13,6 @@ from dtlib.layouts import Layouts
 from dtlib.machines.machine import Cluster
 from dtlib.memory.account.many import rank_memories
 
-# What is known of a library's memory; of others the account counts what every program keeps.
-_ACCOUNTS = {
-    "megatron": {"recipe": "32-bit sums", "program": "megatron"},
-    "nanotron": {"recipe": "passing"},
-}
-
 
 @dataclass(frozen=True, eq=False)
 class Costs:
@@ -55,8 +49,9 @@ class Question:
         """What the engine says of layouts."""
         spec, of = self.work.spec, {"batch": self.work.batch, "seq": self.work.seq}
         parts = step_parts(spec, self.cluster, layouts, **of, software=self.software)
-        known = _ACCOUNTS.get(software_named(self.software).name, {})
-        return Costs(layouts, parts, rank_memories(spec, layouts, **of, **known))
+        software = software_named(self.software)
+        held = {"recipe": software.recipe, "program": software.program}
+        return Costs(layouts, parts, rank_memories(spec, layouts, **of, **held))
 
     def weight(self, layouts: Layouts) -> np.ndarray:
         """How many times as long as predicted each is taken to last."""

@@ -82,6 +82,8 @@ class Software:
     - `slowness`: how many times as long its products take, over those that are measured alone.
     - `optimizer_bytes`: memory traffic of the optimizer for each parameter. A fused step reads and
       writes state, gradient and weight once, 4 + 2 x 12 + 2 bytes.
+    What its ranks hold, for `rank_memories`:
+    - `recipe`, of its model state; `program`, that of its kernels, or None for plain ones.
     Raises ValueError for a number below 0 and a share outside 0 to 1, TypeError for a flag that is
     no bool.
     """
@@ -106,6 +108,8 @@ class Software:
     unfused: float = 1.0
     slowness: float = 1.0
     optimizer_bytes: float = 30
+    recipe: str = "mixed"
+    program: str | None = None
     kernels: Kernels = Kernels()
 
     def __post_init__(self):
@@ -141,12 +145,13 @@ _PROFILES = (
     Software(
         name="megatron", layer_host=9.5e-4, call_host=1e-4, send_host=4.2e-4, ends_host=4.2e-3,
         step_host=0.0104, scattered_sends=True, overlaps_sends=True, warp_attention=False,
-        overlap=0.8, tensor_overlap=0.34, unfused=1.15,
+        overlap=0.8, tensor_overlap=0.34, unfused=1.15, recipe="32-bit sums", program="megatron",
     ),
     replace(_MEGATRON_2021, name="deepspeed", ports=1),
     Software(
         name="nanotron", layer_host=1.05e-3, call_host=8.6e-5, send_host=3e-4, ends_host=8e-4,
         step_host=0.007, messages=6, tensor_overlap=0.42, unfused=1.75, optimizer_bytes=145,
+        recipe="passing",
     ),
     _FSDP,
     replace(_FSDP, name="torchtitan", unfused=1.0, every_second=True),
