@@ -5,6 +5,7 @@ from dtlib.formulas.symbol import Symbol
 _MONEY = "Money, energy and failures"
 _DATA = "Data and queues"
 _PRODUCT = "Matrix products on a GPU"
+_RULER = "Answers and how they are judged"
 
 LATER = (
     Symbol("token_bytes", r"b_\text{tok}", "B", "bytes that hold one token of the input", _DATA,
@@ -86,4 +87,18 @@ LATER = (
            "share of the memory bandwidth that a kernel reaches", _PRODUCT, (0.5, 0.8, 1), most=1),
     Symbol("launch", r"T_\text{launch}", "s", "time that starting and ending a kernel takes",
            _PRODUCT, (1e-6, 4e-6)),
+    Symbol("answer_loss", r"\ell_\text{ans}", "",
+           "loss of one answer, minus the logarithm of its probability", _RULER, (0.01, 0.5, 3)),
+    Symbol("in_a_row", r"k_\text{row}", "", "answers that must all be right", _RULER,
+           (1, 2, 8, 64)),
+    Symbol("scale", "s_C", "", "compute of a model over that of the one it is compared with",
+           _RULER, (1, 4, 1e3)),
+    Symbol("fall", r"\gamma_\text{ans}", "",
+           "power of compute with which the loss of an answer falls", _RULER, (0.1, 0.5, 1)),
+    Symbol("success", r"q_\text{ans}", "", "chance that an item of a test is solved", _RULER,
+           (0.001, 0.1, 0.5), most=1),
+    Symbol("items", r"N_\text{item}", "", "items of a test", _RULER, (1, 100, 5000)),
+    Symbol("rate", r"\eta_1", "", "learning rate, as a share of the error that one step removes",
+           _RULER, (0.05, 0.25, 0.9), most=1),
+    Symbol("visits", "v_n", "", "how often a sample was trained on", _RULER, (1, 2, 4)),
 )  # fmt: skip
