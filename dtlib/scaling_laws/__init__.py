@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from dtlib.lazy import face
 
 if TYPE_CHECKING:
+    from dtlib.scaling_laws.grid.language import ZipfWords
+    from dtlib.scaling_laws.grid.recorded import Curve, Run, recorded_curves, recorded_runs
     from dtlib.scaling_laws.emergence.rulers import (
         all_fail_chance,
         at_least,

@@ -1,0 +1,166 @@
+"""A trunk that learns at a constant rate, and branches that decay: one run for all budgets.
+
+A run's rate rises over its first steps, stays, and falls to zero over its last fifth. Until it
+falls, nothing of a run says how long it will be: runs of 1, 2, 4 ... Mi tokens share all but their
+last fifths. So one trunk a width is trained, and at four fifths of each budget a branch leaves it,
+decays by itself and never comes back. Source: Hu et al. 2024; Hägele et al. 2024.
+"""
+
+import copy
+import math
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+
+from dtlib.formulas.require import require
+from dtlib.scaling_laws.grid.excess import Excess, QuantileText
+from dtlib.scaling_laws.grid.models import BATCH, SEQ, grid_model, grid_optimizer, shifted
+
+STEP_TOKENS = BATCH * SEQ
+WARM_UP = 64  # steps
+DECAY = 5  # a run decays over the last of so many parts
+_BLOCK = 64  # steps whose text is drawn at once
+_POINTS = 4  # of a curve, for each doubling of the tokens
+
+
+def decay_start(steps: int) -> int:
+    """The first step of a run of so many that is no longer at the full rate.
+
+    >>> decay_start(1000)
+    800
+    """
+    return steps - max(1, steps // DECAY)
+
+
+def rate_factor(step: int, steps: float = math.inf) -> float:
+    """The share of the full rate at which step 0, 1, ... of a run learns; a trunk has no end.
+
+    >>> [rate_factor(step, 1000) for step in (0, 63, 799, 800, 999)]
+    [0.015625, 1.0, 1.0, 0.9950248756218906, 0.004975124378109453]
+    """
+    warming = min(1.0, (step + 1) / WARM_UP)
+    if step < (start := steps if steps == math.inf else decay_start(steps)):
+        return warming
+    return warming * (steps - step) / (steps - start + 1)
+
+
+class Trunk:
+    """A run at the full rate, which can be branched, saved and resumed, to the same digits.
+
+    Arguments: `evaluation`, the QuantileText that judges it, of a language that it learns; `width`
+    of the model; `seed` of its weights and of its text, which widths of one seed share; `rate` and
+    `rule` as in `grid_optimizer`.
+    `curve` has a point (tokens, mean training loss since the last point, L - E) for each fourth of
+    a doubling; `seconds` are those spent training.
+    """
+
+    def __init__(
+        self, evaluation: QuantileText, width: int, seed: int, rate: float, rule: str = "mup"
+    ):
+        self.evaluation, self.language, self.seed = evaluation, evaluation.language, seed
+        self.model = grid_model(width, seed, self.language.letters)
+        self.optimizer = grid_optimizer(self.model, rate, rule)
+        self.step, self.seconds = 0, 0.0
+        self.curve: list[tuple[int, float, float]] = []
+        self._losses: list[float] = []
+        self._block = (-1, torch.empty(0))
+
+    def train(
+        self,
+        until: int,
+        steps: float = math.inf,
+        on_step: Callable[["Trunk"], None] | None = None,
+    ) -> "Trunk":
+        """Go on until that step, as a run of `steps` steps; `on_step` is called after each."""
+        allowed = f"at least {self.step}, the steps that are done"
+        require(until >= self.step, "Trunk.train", "until", until, allowed)
+        while self.step < until:
+            began = time.perf_counter()
+            self._losses.append(self._learn(rate_factor(self.step, steps)))
+            self.seconds += time.perf_counter() - began
+            self.step += 1
+            if steps == math.inf and self.step in _curve_steps(self.step):
+                self.mark()
+            if on_step:
+                on_step(self)
+        return self
+
+    def branch(
+        self, steps: int, points: int = 4, on_step: Callable[["Trunk"], None] | None = None
+    ) -> "Trunk":
+        """A copy that ends after `steps` steps: the run that this trunk would have been.
+
+        Its curve has the branch's start and then `points` of the decay, the last at its end.
+        Raises ValueError where the trunk has gone beyond the start of that decay.
+        """
+        start = decay_start(steps)
+        allowed = f"at most {start}, where a run of {steps} steps begins to decay"
+        require(self.step <= start, "Trunk.branch", "step", self.step, allowed)
+        self.train(start, on_step=on_step)
+        branch = copy.copy(self)
+        branch.model, branch.optimizer = copy.deepcopy((self.model, self.optimizer))
+        branch.curve, branch._losses = [], list(self._losses)
+        branch.mark()
+        for point in range(1, points + 1):
+            branch.train(start + point * (steps - start) // points, steps, on_step)
+            if steps - start >= points or point == points:
+                branch.mark()
+        return branch
+
+    def excess(self) -> Excess:
+        """L - E of the model as it is now."""
+        return self.evaluation.excess(self.model)
+
+    def mark(self) -> None:
+        """Add a point to the curve, and begin a new mean of the training loss."""
+        mean = math.fsum(self._losses) / len(self._losses) if self._losses else math.nan
+        self.curve.append((self.step * STEP_TOKENS, mean, self.excess().nats))
+        self._losses = []
+
+    def save(self, path: Path) -> None:
+        """All that the next step depends on, in a file that is replaced whole."""
+        state = {name: getattr(self, name) for name in ("step", "seconds", "curve", "_losses")}
+        state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        torch.save(state, part)
+        part.replace(path)
+
+    def load(self, path: Path) -> "Trunk":
+        """Take up what `save` left."""
+        state = torch.load(path)
+        self.model.load_state_dict(state.pop("model"))
+        self.optimizer.load_state_dict(state.pop("optimizer"))
+        vars(self).update(state)
+        return self
+
+    def _learn(self, factor: float) -> float:
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
+        text_bs = self._text(self.step)
+        logits_bsv = self.model(shifted(text_bs, self.language.letters))
+        loss = F.cross_entropy(logits_bsv.flatten(0, 1), text_bs.flatten())
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def _text(self, step: int) -> torch.Tensor:
+        """The windows of a step: a function of the seed and the step, whatever came before."""
+        block, place = divmod(step, _BLOCK)
+        if self._block[0] != block:
+            words = _BLOCK * STEP_TOKENS // self.language.length
+            text = self.language.text(words, [self.seed, block]).reshape(_BLOCK, BATCH, SEQ)
+            self._block = block, torch.from_numpy(text)
+        return self._block[1][place]
+
+
+def _curve_steps(step: int) -> set[int]:
+    """The curve's points near a step: a quarter of a doubling apart, from the end of the warm-up."""
+    if step < WARM_UP:
+        return set()
+    place = _POINTS * math.log2(step / WARM_UP)
+    return {round(WARM_UP * 2 ** (k / _POINTS)) for k in (math.floor(place), math.ceil(place))}
