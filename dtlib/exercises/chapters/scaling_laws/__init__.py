@@ -1,0 +1,1 @@
+"""The exercises of part 2, Scaling laws."""

@@ -1,0 +1,1 @@
+"""The quick questions of part 2, Scaling laws."""
