@@ -89,7 +89,7 @@ def wave_share(numbers_md: torch.Tensor, most: int = 4) -> float:
     1.0
     """
     power = torch.fft.rfft(numbers_md, dim=0)[1:].abs().square().sum(dim=1)
-    return float(power.topk(most).values.sum() / power.sum())
+    return float(power.topk(min(most, len(power))).values.sum() / power.sum())
 
 
 def learn_addition(task: Addition, every: int = 20) -> list[Moment]:
