@@ -9,6 +9,7 @@ what is recorded is what the runs learned, and when.
 
 import argparse
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,16 +83,28 @@ def record_words() -> None:
     ]
     samples = {name: [_digits(run[name]) for run in runs] for name in runs[0]}
     samples["seed"] = [seed for seed in SEEDS for width in WIDTHS for _ in STEPS]
-    recordings.save("emergence-words", samples, unit="nats, or a probability", windows=WINDOWS,
-                    rate=RATE, bands={name: list(band) for name, band in BANDS.items()})  # fmt: skip
+    recordings.save(
+        "emergence-words",
+        samples,
+        unit="nats, or a probability",
+        windows=WINDOWS,
+        rate=RATE,
+        bands={name: list(band) for name, band in BANDS.items()},
+    )
 
 
 def record_grokking() -> None:
-    """Write `emergence-grokking`: curves of some runs, and of all the steps at which they solved."""
-    tasks = {f"decay {decay:g}, seed {seed}": Addition(weight_decay=decay, seed=seed, steps=LONG[decay])
-             for decay in DECAYS for seed in (0, 1, 2)}  # fmt: skip
-    tasks |= {f"part {part:g}, seed {seed}": Addition(fraction=part, seed=seed, steps=4000)
-              for part in FRACTIONS for seed in (0, 1, 2)}  # fmt: skip
+    """Write `emergence-grokking`: curves of some runs, and when all of them solved."""
+    tasks = {
+        f"decay {decay:g}, seed {seed}": Addition(weight_decay=decay, seed=seed, steps=LONG[decay])
+        for decay in DECAYS
+        for seed in (0, 1, 2)
+    }
+    tasks |= {
+        f"part {part:g}, seed {seed}": Addition(fraction=part, seed=seed, steps=4000)
+        for part in FRACTIONS
+        for seed in (0, 1, 2)
+    }
     samples: dict[str, list[float]] = {}
     for name, task in tasks.items():
         moments = kept(f"grokking-{name}", lambda t=task: learn_addition(t))
@@ -99,6 +112,10 @@ def record_grokking() -> None:
         for what, place in (("train", 1), ("test", 2)):
             solved = [moment[0] for moment in moments if moment[place] >= 0.95]
             samples.setdefault(f"{what} solved, {label}", []).append(solved[0] if solved else -1)
+        known = next(moment[0] for moment in moments if moment[1] >= 0.95)
+        chance = [m[0] for m in moments if m[0] > known and m[4] < math.log(Addition.modulus)]
+        below = samples.setdefault(f"test loss below chance, {label}", [])
+        below.append(chance[0] if chance else -1)
         samples.setdefault(f"test right at the end, {label}", []).append(_digits(moments[-1][2]))
         if label in ("decay 1", "decay 0") and seed in "01":
             for what, place in (
@@ -112,9 +129,15 @@ def record_grokking() -> None:
             ):
                 curve = [_digits(moment[place]) for moment in moments[:126]]
                 samples[f"{what}, {name}"] = curve
-    recordings.save("emergence-grokking", samples, unit="steps, shares or nats",
-                    modulus=Addition.modulus, fraction=Addition.fraction,
-                    solved="95 % right; -1: never", steps={f"{d:g}": LONG[d] for d in DECAYS})  # fmt: skip
+    recordings.save(
+        "emergence-grokking",
+        samples,
+        unit="steps, shares or nats",
+        modulus=Addition.modulus,
+        fraction=Addition.fraction,
+        solved="95 % right; -1: never",
+        steps={f"{d:g}": LONG[d] for d in DECAYS},
+    )
 
 
 def record_induction() -> None:
@@ -127,8 +150,14 @@ def record_induction() -> None:
             for place, what in enumerate(("step", "repeated", "new", "to previous", "to match")):
                 label = f"{what}, {layers} layer{'s' * (layers > 1)}, seed {seed}"
                 samples[label] = [_digits(look[place]) for look in looks]
-    recordings.save("emergence-induction", samples, unit="steps, nats or shares",
-                    letters=Repeats.letters, length=Repeats.length, width=Repeats.width)  # fmt: skip
+    recordings.save(
+        "emergence-induction",
+        samples,
+        unit="steps, nats or shares",
+        letters=Repeats.letters,
+        length=Repeats.length,
+        width=Repeats.width,
+    )
 
 
 def _digits(value: float) -> float:

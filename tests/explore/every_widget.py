@@ -37,6 +37,7 @@ from dtlib.explore import (
     RevolvePlayer,
     RingSteps,
     RouterBalance,
+    Rulers,
     SeatPlan,
     Stepper,
     Task,
@@ -94,6 +95,10 @@ EVERY = {
     )},
 }  # fmt: skip
 
+EVERY[Rulers] = {"task": Task(
+    "Let the whole rise happen within half a decade, at a power of 0.5.",
+    "rise <= 0.5 and fall == 0.5", {"metric": "most", "k": 200}, "A share that must be reached.",
+)}  # fmt: skip
 EVERY[Prefetcher] = {"fetch": 2.0, "step": 0.5, "task": Task(
     "Bring it above 95 % at spread 2.", "spread == 2 and busy >= 0.95 and workers <= 4",
     {"spread": 2, "workers": 4, "depth": 24, "in_order": False}, "Out of order.",

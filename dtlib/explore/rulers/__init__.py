@@ -1,0 +1,1 @@
+"""One loss that falls smoothly, and the metric that it is measured with: `rulers`."""
