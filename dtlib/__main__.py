@@ -4,6 +4,7 @@ python -m dtlib           chapter -> module -> lab -> tests, and which of them a
 python -m dtlib doctor    ranks, threads, GPUs, names, ports, interfaces, transport
 python -m dtlib doctor --json    its cores and GPUs, to paste into a page's 'Your machine'
 python -m dtlib plan --model llama-3-8b --gpus 64 --gpu h100    the best layouts of a run, and why
+python -m dtlib grid tiny|reduced|full    train models of a scaling law; stop when you like
 python -m dtlib answers FILE     judge what a page has saved [--into NOTEBOOK [--force]]
 """
 
@@ -98,6 +99,10 @@ def main(arguments: list[str]) -> int:
         from dtlib.composition.planner.command import plan_command
 
         return plan_command(arguments[1:])
+    if arguments[:1] == ["grid"]:
+        from dtlib.scaling_laws.grid.command import grid_command
+
+        return grid_command(arguments[1:])
     if arguments[:1] == ["answers"]:
         from dtlib.exercises.answers.command import answers_command
 

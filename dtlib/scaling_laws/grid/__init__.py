@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dtlib.scaling_laws.grid.excess import Excess, QuantileText
     from dtlib.scaling_laws.grid.trunk import Trunk, decay_start, rate_factor
     from dtlib.scaling_laws.grid.cells import FULL, RATES, REDUCED, TINY, Cell, family
-    from dtlib.scaling_laws.grid.training import results, train_cells
+    from dtlib.scaling_laws.grid.training import finished, results, train_cells
     from dtlib.scaling_laws.grid.recorded import Curve, Run, recorded_curves, recorded_runs
 
 __getattr__, __dir__, __all__ = face(__name__)

@@ -3,7 +3,7 @@
 The nouns are `Cell`, one run, and the lists of cells in the order in which they are trained, so
 that whoever stops early has a grid of fewer cells and no half ones.
 
-- **TINY**: three widths, for a reader who waits five minutes.
+- **TINY**: five widths to 4 Mi tokens, two minutes of one core: for a reader who waits.
 - **REDUCED**: seven widths, 6 N D up to 5.6e12, half an hour of one core a seed.
 - **FULL**: nine widths, up to 64 Mi tokens and 2.2e13, over an hour of one core a seed.
 - **RATES**: the same run at rates a factor of two apart, by either rule: what chapter 10 reads.
@@ -46,6 +46,9 @@ class Cell:
 
     def __post_init__(self):
         require(self.kind in KINDS, "Cell", "kind", self.kind, " or ".join(map(repr, KINDS)))
+        predicted, judges = bool(self.prediction), self.kind == "held-out"
+        allowed = "the name of one for a held-out run, and empty for others"
+        require(predicted == judges, "Cell", "prediction", self.prediction, allowed)
         require_count("Cell", width=self.width, tokens=self.tokens)
         require_count("Cell", 0, seed=self.seed)
         require_positive("Cell", rate=self.rate)
@@ -71,6 +74,14 @@ class Cell:
         """C = 6 N D."""
         return training_flops(self.params, self.tokens)
 
+    def work(self, tokens: int | None = None) -> float:
+        """What so many tokens of it cost (default: all), in units of the time of a small model.
+
+        On one core a step's time is that of calling its operations, and of their arithmetic, which
+        at width 58 is as long.
+        """
+        return (self.tokens if tokens is None else tokens) * (1 + self.params / 40_000)
+
 
 def family(largest: dict[int, int], seed: int) -> tuple[Cell, ...]:
     """For each width all budgets up to its largest, in Mi tokens; the cheapest cells first.
@@ -86,9 +97,10 @@ def family(largest: dict[int, int], seed: int) -> tuple[Cell, ...]:
     )
 
 
-TINY = {16: 2, 32: 2, 64: 2}
+TINY = {16: 4, 24: 4, 32: 4, 48: 4, 64: 4}
 REDUCED = {16: 16, 24: 16, 32: 16, 48: 16, 64: 16, 96: 8, 128: 4}
 FULL = {16: 32, 24: 64, 32: 64, 48: 64, 64: 64, 96: 32, 128: 16, 192: 8, 256: 4}
+FAMILIES = {"tiny": TINY, "reduced": REDUCED, "full": FULL}
 RATES = tuple(
     Cell("rate", width, 2 * MI, 1, rate, rule)
     for width in (16, 32, 64, 128)
@@ -96,7 +108,8 @@ RATES = tuple(
     for rate in (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08)
     if rule == "mup" or width != 32  # at the base width the two rules are one
 )
-HELD_OUT = {  # the runs to predict from each family: width -> Mi tokens
+HELD_OUT = {  # of each family, with 3.6 to 4 times its largest compute: width -> Mi tokens
+    "tiny": {64: 16},
     "reduced": {128: 16, 96: 32, 192: 8},
     "full": {192: 32, 256: 16},
 }

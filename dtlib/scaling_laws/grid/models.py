@@ -86,5 +86,5 @@ def shifted(text_bs: torch.Tensor, start: int) -> torch.Tensor:
 
 
 def _fused_attention(q_bnsd, k_bnsd, v_bnsd, positions):
-    """As `causal_attention`, for windows that begin at 0 and as many heads of keys as of queries."""
+    """As `causal_attention`, for windows that begin at 0 and a head of keys for each of queries."""
     return F.scaled_dot_product_attention(q_bnsd, k_bnsd, v_bnsd, is_causal=True)

@@ -15,7 +15,7 @@ from functools import cache
 from dtlib import recordings
 from dtlib.formulas.require import require
 from dtlib.models.work import training_flops
-from dtlib.scaling_laws.grid.cells import KINDS, Cell
+from dtlib.scaling_laws.grid.cells import KINDS
 
 NAME = "training-grid"
 
@@ -65,7 +65,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Curve:
-    """A trunk at its full rate: `tokens` seen, `trained`, the mean loss since the last point, L - E.
+    """A trunk at its full rate: `tokens` seen, the mean loss `trained` since the last point, L - E.
 
     It is not what runs of so many tokens reach: those have decayed, and lie lower.
     """

@@ -89,6 +89,11 @@ def train_cell(cell: Cell, folder: Path, evaluation: QuantileText, progress: Pro
     return result
 
 
+def finished(folder: Path) -> set[str]:
+    """The names of the folder's finished cells."""
+    return {file.stem for file in (folder / "cells").glob("*.json")}
+
+
 def results(folder: Path) -> list[dict]:
     """What the folder's finished cells have measured, by name."""
     files = sorted((folder / "cells").glob("*.json"))

@@ -159,7 +159,7 @@ class Trunk:
 
 
 def _curve_steps(step: int) -> set[int]:
-    """The curve's points near a step: a quarter of a doubling apart, from the end of the warm-up."""
+    """The curve's points next to a step: a quarter of a doubling apart, from the warm-up's end."""
     if step < WARM_UP:
         return set()
     place = _POINTS * math.log2(step / WARM_UP)
