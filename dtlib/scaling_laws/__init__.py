@@ -1,7 +1,8 @@
 """What a larger run buys: the loss as a function of parameters, tokens and batch.
 
-`grid`, models of our own on a language whose entropy is known; `emergence`, jumps that are in the
-model and jumps that are in the metric.
+`loss_surface`, the law and its fit; `grid`, models of our own on a language whose entropy is known;
+`emergence`, jumps that are in the model and jumps that are in the metric; `noise`, how many samples
+a step should have.
 """
 
 from typing import TYPE_CHECKING
@@ -9,6 +10,23 @@ from typing import TYPE_CHECKING
 from dtlib.lazy import face
 
 if TYPE_CHECKING:
+    from dtlib.scaling_laws.loss_surface.surface import (
+        Allocation,
+        LossSurface,
+        best_params,
+        best_tokens,
+        excess_compute_factor,
+        frontier_power,
+        isoloss_tokens,
+        run_loss,
+    )
+    from dtlib.scaling_laws.loss_surface.runs import Runs
+    from dtlib.scaling_laws.loss_surface.parametric import (
+        ParametricFit,
+        Prediction,
+        fit_parametric,
+    )
+    from dtlib.scaling_laws.loss_surface.published import hoffmann_runs
     from dtlib.scaling_laws.grid.language import ZipfWords
     from dtlib.scaling_laws.grid.recorded import Curve, Run, recorded_curves, recorded_runs
     from dtlib.scaling_laws.emergence.rulers import (
@@ -40,5 +58,29 @@ if TYPE_CHECKING:
         identified,
         require_identified,
     )
+    from dtlib.scaling_laws.noise.estimate import (
+        NoiseScale,
+        batch_gradient_square,
+        noise_scale,
+        per_example_noise_scale,
+        simple_noise_scale,
+    )
+    from dtlib.scaling_laws.noise.tradeoff import (
+        Hyperbola,
+        best_rate,
+        fastest_batch,
+        fit_hyperbola,
+        loss_cost,
+        loss_time,
+        momentum_rate,
+        sample_efficiency,
+        samples_to_loss,
+        steps_to_loss,
+    )
+    from dtlib.scaling_laws.noise.rates import best_sign_rate, sign_agreement, square_root_rate
+    from dtlib.scaling_laws.noise.quadratic import NoisyQuadratic
+    from dtlib.scaling_laws.noise.on_ranks import NoiseMeter, consumed_by_all
+    from dtlib.scaling_laws.noise.consumed import BatchRamp, SampleSchedule
+    from dtlib.scaling_laws.noise.recorded import recorded_best, recorded_noise, recorded_to_loss
 
 __getattr__, __dir__, __all__ = face(__name__)
