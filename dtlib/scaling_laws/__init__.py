@@ -1,8 +1,8 @@
 """What a larger run buys: the loss as a function of parameters, tokens and batch.
 
-`loss_surface`, the law and its fit; `grid`, models of our own on a language whose entropy is known;
-`emergence`, jumps that are in the model and jumps that are in the metric; `noise`, how many samples
-a step should have.
+`loss_surface`, the law and its fit; `compute_optimal`, how a budget is divided between a model and
+its tokens; `grid`, models of our own on a language whose entropy is known; `emergence`, jumps that
+are in the model and jumps that are in the metric; `noise`, how many samples a step should have.
 """
 
 from typing import TYPE_CHECKING
@@ -27,6 +27,31 @@ if TYPE_CHECKING:
         fit_parametric,
     )
     from dtlib.scaling_laws.loss_surface.published import hoffmann_runs
+    from dtlib.scaling_laws.compute_optimal.power_law import PowerLaw
+    from dtlib.scaling_laws.compute_optimal.isoflop import (
+        IsoFlops,
+        NoOptimum,
+        Parabola,
+        at_budgets,
+        fit_isoflop,
+    )
+    from dtlib.scaling_laws.compute_optimal.envelope import (
+        Envelope,
+        LossCurve,
+        NoEnvelope,
+        fit_envelope,
+    )
+    from dtlib.scaling_laws.compute_optimal.synthetic import isoflop_runs, surface_curves
+    from dtlib.scaling_laws.compute_optimal.published import PORIAN_SETTINGS, porian_runs
+    from dtlib.scaling_laws.compute_optimal.serving import (
+        Lifetime,
+        least_params,
+        least_shrink,
+        lifetime_flops,
+        lifetime_optimum,
+        over_training_factor,
+    )
+    from dtlib.scaling_laws.compute_optimal.repetition import RepeatedSurface, effective_tokens
     from dtlib.scaling_laws.grid.language import ZipfWords
     from dtlib.scaling_laws.grid.recorded import Curve, Run, recorded_curves, recorded_runs
     from dtlib.scaling_laws.emergence.rulers import (
