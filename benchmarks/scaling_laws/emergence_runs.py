@@ -31,7 +31,8 @@ from dtlib.scaling_laws.grid.language import ZipfWords
 from dtlib.scaling_laws.grid.trunk import STEP_TOKENS, Trunk
 
 KEPT = Path(".cache/emergence")
-WIDTHS, SEEDS, RATE = (16, 24, 32, 48, 64), (0, 1), 0.02
+RATE = 0.02
+TRUNKS = [(width, 0) for width in (16, 24, 32, 48, 64)] + [(16, 1), (32, 1)]  # width, seed
 STEPS = [128 * 2**doubling for doubling in range(6)]  # 1/8 to 4 Mi letters
 BANDS = {"common": (0, 128), "rare": (128, 1024)}  # ranks of the words that are asked for
 IN_A_ROW = (1, 2, 4, 8)
@@ -63,26 +64,25 @@ def answered(model, language: ZipfWords) -> Iterator[tuple[str, float]]:
 
 def one_trunk(width: int, seed: int) -> list[dict[str, float]]:
     """All budgets of one width: L - E, and what the model answers."""
-    evaluation = QuantileText(ZipfWords())
-    trunk, found = Trunk(evaluation, width, seed, RATE), []
+    language = ZipfWords()
+    judge, trunk = QuantileText(language), Trunk(QuantileText(language, 2048), width, seed, RATE)
+    found = []
     for steps in STEPS:
         model = trunk.branch(steps, points=1).model
-        excess = evaluation.excess(model).nats
         facts = {"width": width, "params": 12 * width**2, "tokens": steps * STEP_TOKENS}
-        found.append({**facts, "excess": excess, **dict(answered(model, evaluation.language))})
+        facts |= {"seed": seed, "excess": judge.excess(model).nats}
+        found.append({**facts, **dict(answered(model, language))})
     return found
 
 
 def record_words() -> None:
     """Write `emergence-words`: lists in one order, a run of the grid at each place."""
-    for seed in SEEDS:
-        for width in WIDTHS:
-            kept(f"words-{width}-{seed}", lambda w=width, s=seed: one_trunk(w, s))
     runs = [
-        run for seed in SEEDS for width in WIDTHS for run in kept(f"words-{width}-{seed}", list)
+        run
+        for width, seed in TRUNKS
+        for run in kept(f"words-{width}-{seed}", lambda w=width, s=seed: one_trunk(w, s))
     ]
     samples = {name: [_digits(run[name]) for run in runs] for name in runs[0]}
-    samples["seed"] = [seed for seed in SEEDS for width in WIDTHS for _ in STEPS]
     recordings.save(
         "emergence-words",
         samples,
@@ -170,9 +170,9 @@ def main() -> None:
     if reader.parse_args().again and KEPT.is_dir():
         shutil.rmtree(KEPT)
     torch.set_num_threads(1)
+    record_words()
     record_grokking()
     record_induction()
-    record_words()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,14 @@ from book.motifs.marks import Motif
 @cache
 def motifs() -> dict[str, Motif]:
     """Every chapter that has a motif, with it."""
-    from book.motifs import collectives, composition, foundations, memory, parallelism
+    from book.motifs import (
+        collectives,
+        composition,
+        foundations,
+        memory,
+        parallelism,
+        scaling_laws,
+    )
 
-    parts = (foundations, collectives, parallelism, memory, composition)
+    parts = (foundations, scaling_laws, collectives, parallelism, memory, composition)
     return {number: draw() for part in parts for number, draw in part.CHAPTERS.items()}
