@@ -1,34 +1,100 @@
-"""Our own training grid: `training-grid`.
+"""Our own training grid: `training-grid`, hours of each core, which may be stopped anywhere.
 
-    python -m dtlib grid reduced 1 --into FOLDER        train, as many processes as there are cores
-    python -m benchmarks.scaling_laws.training_grid FOLDER      write what is done as the recording
+    python -m benchmarks.scaling_laws.training_grid FOLDER            train; once for each core
+    python -m benchmarks.scaling_laws.training_grid FOLDER --record   write what is done
 
-A recording may be written at any time: it has the cells that are finished.
+The order is such that each stop leaves a grid: the reduced family with seed 1, its held-out runs,
+seed 2, rates, then the wide and the long runs. What held-out runs will reach is predicted as soon
+as their family is complete, and stays: their seeds follow from it, so they cannot come first.
 """
 
-import sys
+import argparse
+import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dtlib import recordings
-from dtlib.scaling_laws.grid.cells import MI
+from dtlib.files import write_whole
+from dtlib.scaling_laws.grid import QuantileText, check_order, results, seal_predictions
+from dtlib.scaling_laws.grid.cells import FAMILIES, FULL, MI, RATES, REDUCED, Cell, family
+from dtlib.scaling_laws.grid.command import PREDICTIONS, Bar
 from dtlib.scaling_laws.grid.language import ZipfWords
-from dtlib.scaling_laws.grid.recorded import NAME
-from dtlib.scaling_laws.grid.training import results
+from dtlib.scaling_laws.grid.predictions import prediction_of
+from dtlib.scaling_laws.grid.recorded import NAME, run_of
+from dtlib.scaling_laws.grid.training import claim, finished, train_next
+
+SEALED = {"reduced": (1,), "full": (1, 2)}  # from which seeds a family's predictions are made
+
+
+def program(folder: Path) -> list[Cell]:
+    """All runs in the order in which they are wanted; held-out ones once they are predicted."""
+    held_out = defaultdict(list)
+    for prediction in map(prediction_of, said(folder)):
+        for number in (1, 2):
+            held_out[prediction.family, number].append(prediction.cell(number))
+    return [
+        *family(REDUCED, 1), *held_out["reduced", 1], *family(REDUCED, 2), *held_out["reduced", 2],
+        *RATES, *family(FULL, 1), *family(FULL, 2), *held_out["full", 1], *held_out["full", 2],
+    ]  # fmt: skip
+
+
+def train(folder: Path) -> None:
+    """Go through the program; what can be predicted is predicted before the next run begins."""
+    text = QuantileText(ZipfWords())
+    bar = Bar(predicted_program(folder), lambda: finished(folder))
+    while train_next(bar.cells, folder, text, bar):
+        bar.cells = predicted_program(folder)
+
+
+def predicted_program(folder: Path) -> list[Cell]:
+    """The program, after predicting the held-out runs of each family that is complete by now."""
+    with claim(folder / "predictions.lock") as mine:
+        for name, seeds in SEALED.items() if mine else ():
+            wanted = {cell.name for seed in seeds for cell in family(FAMILIES[name], seed)}
+            made_before = name in {one["family"] for one in said(folder)}
+            if wanted <= finished(folder) and not made_before:
+                say(folder, name, seeds)
+    return program(folder)
+
+
+def say(folder: Path, name: str, seeds: Sequence[int]) -> None:
+    """Predict a family's held-out runs and write it down."""
+    runs = [run_of(cell, ZipfWords().E) for cell in results(folder)]
+    made = datetime.now(UTC).isoformat(timespec="minutes")
+    found = [asdict(one) for one in seal_predictions(runs, name, seeds, made=made)]
+    write_whole(folder / PREDICTIONS, json.dumps(said(folder) + found, indent=1))
+
+
+def said(folder: Path) -> list[dict]:
+    """What was predicted so far."""
+    path = folder / PREDICTIONS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def record_grid(folder: Path) -> None:
-    """Write the recording of all cells of a folder that are finished."""
+    """Write the recording of all cells of a folder that are finished, and of what was predicted.
+
+    Raises OrderError where a held-out run does not follow from its prediction.
+    """
+    E, predictions = ZipfWords().E, said(folder)
     found = sorted(results(folder), key=lambda cell: (cell["width"], cell["tokens"], cell["seed"]))
+    check_order(map(prediction_of, predictions), [run_of(cell, E) for cell in found])
+    recordings.save(
+        NAME, by_cell(found), unit="nats per letter above E", E=E, predictions=predictions,
+        runs=dict(map(_named, without_copies(found))),
+    )  # fmt: skip
+
+
+def by_cell(found: Sequence[dict]) -> dict[str, list[float]]:
+    """L - E of the fitted cells, with one sample for each seed."""
     samples = defaultdict(list)
     for cell in found:
         if cell["kind"] == "fit":
             samples[f"width {cell['width']}, {cell['tokens'] // MI} Mi"].append(cell["excess"])
-    recordings.save(
-        NAME, dict(samples), unit="nats per letter above E", E=ZipfWords().E,
-        runs=dict(map(_named, without_copies(found))),
-    )  # fmt: skip
+    return dict(samples)
 
 
 def without_copies(found: Sequence[dict]) -> list[dict]:
@@ -47,5 +113,15 @@ def _named(cell: dict) -> tuple[str, dict]:
     return f"{cell['kind']}{usual}: width {cell['width']}, {tokens}, seed {cell['seed']}", cell
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--record", action="store_true", help="write what is done, train nothing")
+    asked = parser.parse_args()
+    if not asked.record:
+        train(asked.folder)
+    record_grid(asked.folder)
+
+
 if __name__ == "__main__":
-    record_grid(Path(sys.argv[1]))
+    main()

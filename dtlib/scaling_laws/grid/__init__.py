@@ -3,7 +3,8 @@
 `language`, words whose loss below which no model can go is a sum; `models`, one layer, as wide as
 asked; `excess`, what a model's loss has above that; `trunk`, a run at the full rate that branches;
 `cells`, which runs there are; `training`, which trains them and may be stopped; `recorded`, the
-runs that the chapters read.
+runs that the chapters read; `predictions`, what was said of some before they were trained;
+`command`, a grid from a terminal.
 """
 
 from typing import TYPE_CHECKING
@@ -18,5 +19,11 @@ if TYPE_CHECKING:
     from dtlib.scaling_laws.grid.cells import FULL, RATES, REDUCED, TINY, Cell, family
     from dtlib.scaling_laws.grid.training import finished, results, train_cells
     from dtlib.scaling_laws.grid.recorded import Curve, Run, recorded_curves, recorded_runs
+    from dtlib.scaling_laws.grid.predictions import (
+        SealedPrediction,
+        check_order,
+        seal_predictions,
+        recorded_predictions,
+    )
 
 __getattr__, __dir__, __all__ = face(__name__)

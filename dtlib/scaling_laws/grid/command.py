@@ -75,7 +75,6 @@ class Bar:
     ):
         self.cells, self.finished = cells, done
         self.stream, self.clock = stream or sys.stdout, clock
-        self.total = sum(cell.work() for cell in cells)
         self.start, self.before = clock(), self._work()
         self.done = self.before
 
@@ -87,6 +86,11 @@ class Bar:
             line = self.line(cell, tokens, self.done + (0 if ended else cell.work(tokens)))
             self.stream.write(f"\r{line:<79}" if watched else f"{line}\n")
             self.stream.flush()
+
+    @property
+    def total(self) -> float:
+        """The work of all cells, of which there may be more than at first."""
+        return sum(cell.work() for cell in self.cells)
 
     def line(self, cell: Cell, tokens: int, done: float) -> str:
         """The bar, the share that is done, the cell, and the minutes left at the pace so far."""

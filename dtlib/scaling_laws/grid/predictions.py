@@ -1,32 +1,27 @@
 """What is said of a run before it is trained, so that nobody need believe in the order.
 
-The noun is `Prediction`: a run, the loss that a fit expects of it, the interval, and a digest of
-what was fitted. A held-out run takes its seed from the digest of its prediction: its
-weights and its text are not known before every digit of the prediction is. Whoever trains it again
+The noun is `SealedPrediction`: a run, the loss that a fit expects of it, the interval, and a digest
+of what was fitted. A held-out run takes its seed from the digest of its prediction: its weights and
+its text are not known before every digit of the prediction is. Whoever trains it again
 from that seed finds the recorded loss, and so knows which of the two was there first.
 """
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import chain
-from random import Random
 
 from dtlib import recordings
 from dtlib.errors import DtlibError
 from dtlib.formulas.require import require
-from dtlib.later import np
 from dtlib.models.work import training_flops
 from dtlib.scaling_laws.grid.cells import FAMILIES, HELD_OUT, MI, Cell, family
 from dtlib.scaling_laws.grid.recorded import NAME, Run
+from dtlib.scaling_laws.loss_surface.parametric import fit_parametric
+from dtlib.scaling_laws.loss_surface.runs import Runs
 
 BEYOND = 3.5  # a held-out run has at least so many times the compute of all that were fitted
-LEVEL = (2.5, 97.5)  # per cent, of the interval
-Surface = Callable[[float, float], float]  # N and D to L - E
-Fit = Callable[[Sequence[Run]], Surface]
 
 
 class OrderError(DtlibError, ValueError):
@@ -34,31 +29,32 @@ class OrderError(DtlibError, ValueError):
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """L - E of a run, said before: `excess` in [`low`, `high`], in nats per letter.
+class SealedPrediction:
+    """L - E of a run, said before: `excess`, in nats per letter.
 
-    `width` and `tokens` are the run's; `fitted` is the digest of the runs that were known, all of a
-    `family` with these `seeds`, and `largest` their largest 6 N D; `method` says in words what was
-    fitted and how the interval was made; `made` is when, in UTC.
+    `law` is the 95 % interval of the fitted law there, and `run` that of a single run, which
+    scatters around it. `width` and `tokens` are the run's; `surface` has the fitted constants;
+    `fitted` is the digest of the runs that were known, all of a `family` with these `seeds`, and
+    `largest` their largest 6 N D; `made` is when, in UTC.
     Raises ValueError for a run with less than 3.5 times the largest fitted compute.
     """
 
     width: int
     tokens: int
     excess: float
-    low: float
-    high: float
+    law: tuple[float, float]
+    run: tuple[float, float]
+    surface: dict[str, float]
     family: str
     seeds: tuple[int, ...]
     fitted: str
     largest: float
-    method: str
     made: str
 
     def __post_init__(self):
         times = training_flops(12 * self.width**2, self.tokens) / self.largest
         allowed = f"at least {BEYOND} times the compute of the largest run that was fitted"
-        require(times >= BEYOND, "Prediction", "6ND / largest", round(times, 2), allowed)
+        require(times >= BEYOND, "SealedPrediction", "6ND / largest", round(times, 2), allowed)
 
     @property
     def digest(self) -> str:
@@ -96,57 +92,44 @@ def fitted_runs(runs: Sequence[Run], name: str, seeds: Sequence[int]) -> list[Ru
     return sorted((found[cell] for cell in cells), key=lambda run: (run.width, run.D, run.seed))
 
 
-def predict(
-    runs: Sequence[Run],
-    name: str,
-    seeds: Sequence[int],
-    fit: Fit,
-    *,
-    method: str,
-    made: str,
-    draws: int = 200,
-) -> tuple[Prediction, ...]:
-    """What a fit of a family says of the family's held-out runs.
+def seal_predictions(
+    runs: Sequence[Run], name: str, seeds: Sequence[int], *, made: str, draws: int = 1000
+) -> tuple[SealedPrediction, ...]:
+    """What `fit_parametric` of a family, E being known, says of the family's held-out runs.
 
-    The interval is the middle 95 % of fits to cells drawn again with replacement, all seeds of a
-    cell together: what two seeds of a cell share, such as a law that is not quite the true one,
-    would else be counted as if it were known twice.
-
-    Arguments: `runs`, what is recorded; `name` of the family and its `seeds`; `fit`, from runs to a
-    surface; `method` and `made`, as in Prediction; `draws`, how often cells are drawn.
+    Arguments: `runs`, what is recorded; `name` of the family and its `seeds`; `made`, when; `draws`
+    of the bootstrap. Raises ValueError that names the cells which are not there yet.
     """
     known = fitted_runs(runs, name, seeds)
-    cells = defaultdict(list)
-    for run in known:
-        cells[run.width, run.D].append(run)
-    groups, random = list(cells.values()), Random(0)
-    surface = fit(known)
-    drawn = [fit([*chain(*random.choices(groups, k=len(groups)))]) for _ in range(draws)]
-    facts = {
-        "family": name, "seeds": tuple(seeds), "fitted": runs_digest(known),
-        "largest": max(run.C for run in known), "method": method, "made": made,
-    }  # fmt: skip
+    E = known[0].E
+    fit = fit_parametric(Runs.of(known), E=E, draws=draws)
+    surface = {key: float(getattr(fit.surface, key)) for key in ("A", "alpha", "B", "beta")}
     found = []
     for width, mi in HELD_OUT[name].items():
-        at = (Cell("fit", width, mi * MI, 0).params, mi * MI)
-        low, high = np.percentile([again(*at) for again in drawn], LEVEL)
-        numbers = (round(float(x), 6) for x in (surface(*at), low, high))
-        found.append(Prediction(width, mi * MI, *numbers, **facts))
+        loss, law, run = fit.predict(Cell("fit", width, mi * MI, 0).params, mi * MI)
+        excess, *ends = (round(x - E, 6) for x in (loss, *law, *run))
+        found.append(
+            SealedPrediction(
+                width, mi * MI, excess, tuple(ends[:2]), tuple(ends[2:]), surface, name,
+                tuple(seeds), runs_digest(known), max(run.C for run in known), made,
+            )
+        )  # fmt: skip
     return tuple(found)
 
 
 @cache
-def recorded_predictions(name: str = NAME) -> tuple[Prediction, ...]:
+def recorded_predictions(name: str = NAME) -> tuple[SealedPrediction, ...]:
     """What was said of the recorded held-out runs, in the order in which it was said."""
     return tuple(map(prediction_of, recordings.load(name).about["predictions"]))
 
 
-def prediction_of(data: dict) -> Prediction:
+def prediction_of(data: dict) -> SealedPrediction:
     """A prediction that was written as JSON."""
-    return Prediction(**(data | {"seeds": tuple(data["seeds"])}))
+    pairs = {key: tuple(data[key]) for key in ("law", "run", "seeds")}
+    return SealedPrediction(**(data | pairs))
 
 
-def check_order(predictions: Iterable[Prediction], runs: Sequence[Run]) -> None:
+def check_order(predictions: Iterable[SealedPrediction], runs: Sequence[Run]) -> None:
     """Raise OrderError unless each held-out run follows from a prediction that was there before.
 
     A run's prediction must be known and say what its digest says; the run must have one of the

@@ -1,7 +1,7 @@
 """The recorded grid as tables: what chapters 7 to 10 read, without torch.
 
-The nouns: `Run`, a model that was trained to the end of its decay; `Curve`, what a trunk went
-through at the full rate; `Prediction`, what was said of a run before it was trained.
+The nouns: `Run`, a model that was trained to the end of its decay, and `Curve`, what a trunk went
+through at the full rate.
 
     runs = recorded_runs()                      # the cells that are fitted, all seeds
     [run.loss for run in recorded_runs("held-out")]

@@ -36,21 +36,27 @@ def train_cells(
 
     `progress(cell, tokens)` is called every 64 steps, and at the end of a cell.
     """
-    torch.set_num_threads(1)
     cells, done = list(cells), 0
+    while train_next(cells, folder, evaluation, progress):
+        done += 1
+    return done
+
+
+def train_next(
+    cells: Iterable[Cell], folder: Path, evaluation: QuantileText, progress: Progress
+) -> Cell | None:
+    """Train the first cell that is not done and whose trunk is free; None where there is none."""
+    torch.set_num_threads(1)
     for directory in ("cells", "trunks"):
         (folder / directory).mkdir(parents=True, exist_ok=True)
-    while True:
-        for cell in cells:
-            if _result(folder, cell).exists():
-                continue
-            with _claim(folder / "trunks" / f"{cell.trunk}.lock") as mine:
-                if mine and not _result(folder, cell).exists():
-                    train_cell(cell, folder, evaluation, progress)
-                    done += 1
-                    break
-        else:
-            return done
+    for cell in cells:
+        if _result(folder, cell).exists():
+            continue
+        with claim(folder / "trunks" / f"{cell.trunk}.lock") as mine:
+            if mine and not _result(folder, cell).exists():
+                train_cell(cell, folder, evaluation, progress)
+                return cell
+    return None
 
 
 def train_cell(cell: Cell, folder: Path, evaluation: QuantileText, progress: Progress) -> dict:
@@ -113,7 +119,7 @@ def _rounded(curve: list[tuple[int, float, float]]) -> list[list]:
 
 
 @contextmanager
-def _claim(path: Path) -> Iterator[bool]:
+def claim(path: Path) -> Iterator[bool]:
     """Whether this process alone has the file; the system gives it back when the process ends."""
     with path.open("w") as lock:
         try:

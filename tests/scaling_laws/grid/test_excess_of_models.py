@@ -1,4 +1,4 @@
-"""L - E is a divergence: it equals an enumeration where there can be one, and a sample elsewhere."""
+"""L - E is a divergence: it equals an enumeration where there is one, and a sample elsewhere."""
 
 from math import log
 

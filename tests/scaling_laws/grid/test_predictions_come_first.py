@@ -7,12 +7,12 @@ import pytest
 from dtlib.scaling_laws.grid.cells import FAMILIES, MI, Cell, family
 from dtlib.scaling_laws.grid.predictions import (
     OrderError,
-    Prediction,
+    SealedPrediction,
     check_order,
     fitted_runs,
-    predict,
     prediction_of,
     runs_digest,
+    seal_predictions,
 )
 from dtlib.scaling_laws.grid.recorded import Run
 
@@ -30,12 +30,6 @@ def trained(cell: Cell, excess: float | None = None) -> Run:
     )  # fmt: skip
 
 
-def fit(runs):
-    """Not a fit, but a surface that depends on what it was given: the law, scaled to the mean."""
-    scale = sum(run.excess for run in runs) / sum(law(run.N, run.D) for run in runs)
-    return lambda N, D: scale * law(N, D)
-
-
 @pytest.fixture
 def runs() -> list[Run]:
     return [
@@ -45,9 +39,8 @@ def runs() -> list[Run]:
 
 
 @pytest.fixture
-def said(runs) -> Prediction:
-    made = "2026-11-28 12:00"
-    (found,) = predict(runs, "tiny", (1,), fit, method="scaled", made=made, draws=50)
+def said(runs) -> SealedPrediction:
+    (found,) = seal_predictions(runs, "tiny", (1,), made="2026-11-28 12:00", draws=50)
     return found
 
 
@@ -58,13 +51,18 @@ def recorded(runs, said) -> list[Run]:
 
 def test_a_run_after_its_prediction_is_in_order(recorded, said):
     check_order([said], recorded)
-    assert said.low < said.excess < said.high
+    assert said.run[0] < said.law[0] < said.excess < said.law[1] < said.run[1]
+    assert said.excess == pytest.approx(1.02 * law(12 * 64**2, 16 * MI), rel=0.02)
     assert (said.width, said.tokens) == (64, 16 * MI)
     assert said.cell(1).seed != said.cell(2).seed
 
 
 def test_a_prediction_changed_afterwards_is_seen(recorded, said):
-    for name, value in (("excess", said.excess + 1e-6), ("low", 0.0), ("made", "2026-11-29")):
+    for name, value in (
+        ("excess", said.excess + 1e-6),
+        ("law", (0.0, 1.0)),
+        ("made", "2026-11-29"),
+    ):
         with pytest.raises(OrderError, match="no prediction of this run has the digest"):
             check_order([replace(said, **{name: value})], recorded)
 
@@ -123,13 +121,3 @@ def test_early_runs_are_not_fitted_and_the_order_of_runs_does_not_matter(runs):
     assert {run.kind for run in known} == {"fit"} and len(known) == 30
     assert runs_digest(known) == runs_digest(known[::-1])
     assert runs_digest(known) != runs_digest(known[1:])
-
-
-def test_the_interval_holds_the_cells_seeds_together(runs):
-    """With each cell twice, an interval of single runs would be narrower by about sqrt(2)."""
-    same = [replace(run, seed=2) for run in runs if run.seed == 1]
-    once = [run for run in runs if run.seed == 1]
-    ask = {"method": "", "made": "", "draws": 50}
-    (alone,) = predict(once, "tiny", (1,), fit, **ask)
-    (twice,) = predict(once + same, "tiny", (1, 2), fit, **ask)
-    assert twice.high - twice.low == pytest.approx(alone.high - alone.low, rel=1e-5)
