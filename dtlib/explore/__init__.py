@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dtlib.explore.gradient_sums.gradient_sums import GradientSums
     from dtlib.explore.placement_puzzle.placement_puzzle import PlacementPuzzle
     from dtlib.explore.layout_cloud.layout_cloud import LayoutCloud, LayoutRow
+    from dtlib.explore.isoflop_sorter.isoflop_sorter import IsoflopSorter
     from dtlib.explore.rulers.rulers import Rulers
 # fmt: on
 

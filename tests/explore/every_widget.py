@@ -23,6 +23,7 @@ from dtlib.explore import (
     GradientSums,
     HandFit,
     Headroom,
+    IsoflopSorter,
     LayoutCloud,
     MemoryBar,
     MeshPainter,
@@ -223,6 +224,10 @@ EVERY[LayoutCloud] = {
     "rows": toy_layouts.rows, "limit": toy_layouts.LIMIT,
     "start": {"tp": 4, "pp": 4, "zero": 1, "interleave": 1, "micro_batch": 1, "recompute": "full"},
 }  # fmt: skip
+EVERY[IsoflopSorter] = {"task": Task(
+    "Half.", "there == 1 and exponent < 0.52",
+    {"counted": 1, "warmup": "short", "training": "tuned"}, "A half.",
+)}  # fmt: skip
 EVERY[GradientSums] = {"task": Task(
     "Find the weight of two terms, and add them.", "due == 2 and right == 1",
     {"weight": "expert"}, "Over dp alone.",

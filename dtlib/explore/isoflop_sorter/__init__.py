@@ -1,0 +1,1 @@
+"""One experiment, made and counted as the reader chooses: `isoflop_sorter`."""
