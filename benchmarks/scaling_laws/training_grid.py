@@ -43,6 +43,7 @@ def program(folder: Path) -> list[Cell]:
 
 def train(folder: Path) -> None:
     """Go through the program; what can be predicted is predicted before the next run begins."""
+    folder.mkdir(parents=True, exist_ok=True)
     text = QuantileText(ZipfWords())
     bar = Bar(predicted_program(folder), lambda: finished(folder))
     while train_next(bar.cells, folder, text, bar):
