@@ -83,5 +83,8 @@ if TYPE_CHECKING:
     )
     from dtlib.composition.planner.script.reader import ScriptError, read_script
     from dtlib.composition.planner.script.prices import ScriptPrice, script_price
+    from dtlib.composition.planner.script.describe import describe_model
+    from dtlib.composition.planner.script.config_file import read_model
+    from dtlib.composition.planner.script.comparison import ScriptComparison, compare_script
 
 __getattr__, __dir__, __all__ = face(__name__)

@@ -9,7 +9,12 @@ python -m dtlib plan --model llama-3-8b --gpus 64 --gpu h100     the best layout
     --json                      the same as data
     --assert 'memory < 75 GB' 'mfu > 0.4'    exit status 1 where the best layout does not hold it
 python -m dtlib plan --script train.py --gpus 64 --gpu h100
-                                what an unmodified script computes, holds and sends, and its price
+                                what an unmodified script computes, holds and sends, its price, and
+                                which layouts of its model would be faster than its own
+    --args '--tp 8'             the script's own arguments
+    --model NAME, --config FILE     its model, where the step does not show it: a known one, or a
+                                config.json; --software (fsdp), --why, --write, --json, --assert as
+                                above, the assertions of the script's own layout
 
 Exit status: 0, or 1 where an assertion fails, or 2 for what is not understood or cannot be.
 """
@@ -18,6 +23,7 @@ import argparse
 import json
 import operator
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,12 +35,15 @@ from dtlib.composition.planner.configurations.exchange import (
     write_configuration,
 )
 from dtlib.composition.planner.plans import Plan, Plans, plan
-from dtlib.composition.planner.script.prices import script_price
+from dtlib.composition.planner.script.comparison import ScriptComparison, compare_script
+from dtlib.composition.planner.script.config_file import read_model
+from dtlib.composition.planner.script.prices import ScriptPrice, script_price
 from dtlib.composition.planner.script.reader import ScriptError, read_script
 from dtlib.formulas.units import format_quantity, parse_quantity
 from dtlib.foundations import catalog
 from dtlib.machines.machine import GPU, Cluster, Node
 from dtlib.models.published import published_models
+from dtlib.models.spec import TransformerSpec
 
 STEP_TOKENS = 2**22
 FACTS = {"memory": "B", "time": "s", "mfu": "", "tokens_per_second": ""}
@@ -42,7 +51,7 @@ SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.g
 _ASSERTION = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*(.+)")
 
 
-def _before(name: str, later: str) -> None:
+def _before(name: str, later: str) -> TransformerSpec:
     return replace(published_models[later], name=name, context=8192)
 
 
@@ -60,10 +69,9 @@ def plan_command(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     asked = _parser().parse_args(arguments)
     try:
-        if asked.script:
-            return _price(asked)
         claims = [read_assertion(text) for text in asked.claims]
-        plans = _plans(asked)
+        price, script = _script(asked) if asked.script else (None, None)
+        plans = script.plans if script else _plans(asked)
         said = [plans.why_not(**_changes(asked.why))] if asked.why else []
         said += [_judged(plans, *asked.read)] if asked.read else []
         if asked.write:
@@ -71,8 +79,13 @@ def plan_command(arguments: Sequence[str]) -> int:
     except (ValueError, KeyError, TypeError, OSError, ScriptError) as wrong:
         print(f"plan: {_words(wrong)}", file=sys.stderr)
         return 2
-    broken = [said_false for claim in claims if (said_false := claim(plans[0]))]
-    print(json.dumps(as_data(plans, broken), indent=2) if asked.json else _text(plans, said))
+    judged = script.own if script else plans[0]
+    broken = [said_false for claim in claims if (said_false := claim(judged))]
+    if asked.json:
+        told = as_data(plans, broken) | (script_data(price, script) if script else {})
+        print(json.dumps(told, indent=2))
+    else:
+        print(_script_text(price, script, said) if script else _text(plans, said))
     for sentence in broken:
         print(f"plan: {sentence}", file=sys.stderr)
     return 1 if broken else 0
@@ -120,18 +133,47 @@ def as_data(plans: Plans, broken: Sequence[str] = (), count: int = 5) -> dict:
         "software": question.software,
         "limit_bytes": question.limit,
         "funnel": dict(plans.funnel),
-        "plans": [
-            {
-                "layout": {name: getattr(one.layout, name) for name in _FIELDS},
-                "seconds": one.time,
-                "bytes": one.memory,
-                "mfu": one.mfu,
-                "tokens_per_second": one.tokens_per_second,
-                "parts": one.parts,
-            }
-            for one in plans[:count]
-        ],
+        "plans": [_plan_data(one) for one in plans[:count]],
         "broken_assertions": list(broken),
+    }
+
+
+def script_data(price: ScriptPrice, script: ScriptComparison) -> dict:
+    """What a script's step shows, what it costs, and how many layouts are faster, as data."""
+    reading, spec = script.reading, script.plans.question.work.spec
+    sizes = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "gated", "tied", "positions")
+    near = script.nearest
+    return {
+        "script": reading.script,
+        "model_sizes": {name: getattr(spec, name) for name in sizes} | {"params": spec.params()},
+        "model_is_read": script.described,
+        "read": {
+            "params": reading.param_count, "flops": reading.flops, "held_bytes": reading.held,
+            "kept_bytes": reading.kept_bytes, "micro_batches": reading.micro_batches,
+            "reason": reading.reason,
+        },
+        "price": {
+            "computing": price.computing,
+            "sending": [
+                {"phase": phase, "operation": operation, "ranks": ranks, "seconds": seconds}
+                for (phase, operation, ranks), seconds in price.sending.items()
+            ],
+            "unpriced": price.unpriced,
+        },
+        "own": _plan_data(script.own) | {"fits": script.own.memory <= script.plans.question.limit},
+        "faster": len(script.faster),
+        "one_other_choice": near and _plan_data(near),
+    }  # fmt: skip
+
+
+def _plan_data(one: Plan) -> dict:
+    return {
+        "layout": {name: getattr(one.layout, name) for name in _FIELDS},
+        "seconds": one.time,
+        "bytes": one.memory,
+        "mfu": one.mfu,
+        "tokens_per_second": one.tokens_per_second,
+        "parts": one.parts,
     }
 
 
@@ -160,24 +202,45 @@ def cluster_of(gpu: str, gpus: int) -> Cluster:
 
 
 def _plans(asked) -> Plans:
-    if asked.model is None:
+    spec, cluster = _model(asked), cluster_of(asked.gpu, asked.gpus)
+    if spec is None:
         raise ValueError(f"--model: must be given, one of {', '.join(MODELS)}; or --script")
-    if asked.model not in MODELS:
-        near = get_close_matches(asked.model, MODELS, n=3, cutoff=0.3) or list(MODELS)
-        raise ValueError(f"--model {asked.model!r}: not known; near are {', '.join(near)}")
-    spec, cluster = MODELS[asked.model], cluster_of(asked.gpu, asked.gpus)
     seq = spec.context if asked.seq is None else asked.seq
     if seq is None:
         raise ValueError(f"--seq: must be given, as {spec.name!r} has no context")
     batch = max(1, STEP_TOKENS // max(1, seq)) if asked.batch is None else asked.batch
-    return plan(spec, cluster, batch=batch, seq=seq, software=asked.software)
+    software = asked.software or "megatron"
+    return plan(spec, cluster, batch=batch, seq=seq, software=software)
 
 
-def _price(asked) -> int:
-    """Read a script as rank 0 of all GPUs, and say what its step would take."""
-    reading = read_script(asked.script, ranks=asked.gpus)
-    print(f"{reading}\n\n{script_price(reading, cluster_of(asked.gpu, asked.gpus))!r}")
-    return 0
+def _model(asked) -> TransformerSpec | None:
+    """The model that was named or described by a file, or None."""
+    if asked.config:
+        return read_model(asked.config)
+    if asked.model is not None and asked.model not in MODELS:
+        near = get_close_matches(asked.model, MODELS, n=3, cutoff=0.3) or list(MODELS)
+        raise ValueError(f"--model {asked.model!r}: not known; near are {', '.join(near)}")
+    return MODELS.get(asked.model)
+
+
+def _script(asked) -> tuple[ScriptPrice, ScriptComparison]:
+    """Read a script as rank 0 of all GPUs; what its step takes, beside its model's layouts.
+
+    What was read is printed also where the comparison cannot be made.
+    """
+    for name in ("batch", "seq"):
+        value = getattr(asked, name)
+        if value is not None:
+            raise ValueError(f"--{name} {value}: a script has its own; leave it out")
+    model, cluster = _model(asked), cluster_of(asked.gpu, asked.gpus)
+    reading = read_script(asked.script, asked.gpus, shlex.split(asked.args))
+    price = script_price(reading, cluster)
+    try:
+        return price, compare_script(reading, cluster, model, software=asked.software or "fsdp")
+    except (ScriptError, ValueError):
+        if not asked.json:
+            print(f"{reading}\n\n{price!r}")
+        raise
 
 
 def _written(plans: Plans, program: str) -> int:
@@ -214,6 +277,10 @@ def _text(plans: Plans, said: Sequence[str]) -> str:
     return "\n\n".join([repr(plans), f"What each rule left: {counts}", plans[0].explain(), *said])
 
 
+def _script_text(price: ScriptPrice, script: ScriptComparison, said: Sequence[str]) -> str:
+    return "\n\n".join([str(script.reading), repr(price), repr(script), *said])
+
+
 def _words(wrong: Exception) -> str:
     return str(wrong.args[0] if isinstance(wrong, KeyError) else wrong)
 
@@ -225,12 +292,14 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     hidden = argparse.SUPPRESS
     parser.add_argument("--model", help=hidden)
+    parser.add_argument("--config", help=hidden)
     parser.add_argument("--script", help=hidden)
+    parser.add_argument("--args", default="", help=hidden)
     parser.add_argument("--gpus", type=int, required=True, help=hidden)
     parser.add_argument("--gpu", default="h100", help=hidden)
     parser.add_argument("--batch", type=int, help=hidden)
     parser.add_argument("--seq", type=int, help=hidden)
-    parser.add_argument("--software", default="megatron", help=hidden)
+    parser.add_argument("--software", help=hidden)
     parser.add_argument("--why", help=hidden)
     parser.add_argument("--write", help=hidden)
     parser.add_argument("--read", nargs=2, help=hidden)

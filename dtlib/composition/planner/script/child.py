@@ -48,7 +48,7 @@ def _run(script: Path, wanted: dict, tell) -> None:
         reading = ScriptReading(
             script.name, ranks, tuple(watch.params()), tuple(watch.start),
             tuple(watch.collectives), watch.held.by_cause(), watch.kept, watch.flops, watch.batch,
-            watch.forwards, layout, reason,
+            watch.forwards, layout, reason, watch.shapes.found(),
         )  # fmt: skip
         tell(reading=reading.as_dict())
         _end()

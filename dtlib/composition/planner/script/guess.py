@@ -47,6 +47,7 @@ def guess_layout(watch: Watch, ranks: int) -> tuple[Layout, str]:
         micro_batch=watch.batch[0] if watch.batch else 1,
         sequence_parallel=gathers,
         recompute="full" if watch.again else "none",
+        flash=all(kind.fused for kind, _ in watch.shapes.found().attention),
     )
     return layout, "; ".join(reasons) or "nothing is sent"
 

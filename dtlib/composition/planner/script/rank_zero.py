@@ -85,7 +85,7 @@ class Idle:
         return True
 
     def is_capturing(self) -> bool:
-        return False
+        return False  # every optimizer's step asks the current stream
 
     def elapsed_time(self, other) -> float:
         return 1.0

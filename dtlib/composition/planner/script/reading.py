@@ -5,9 +5,10 @@ collective operation of a step; and `ScriptReading`, all of it, with the layout 
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from math import prod
 
+from dtlib.composition.planner.script.shapes import ScriptShapes
 from dtlib.formulas.units import format_quantity
 from dtlib.layout import Layout
 
@@ -66,7 +67,7 @@ class ScriptReading:
     step in order; `held`, bytes by cause at the moment when most were held; `kept_bytes`, what the
     first forward pass leaves for the backward pass; `flops` by phase;
     `batch`, the shape of the model's first input; `micro_batches`, how many forward passes there
-    were; `layout`, the guessed Layout, and `reason` for it.
+    were; `layout`, the guessed Layout, and `reason` for it; `shapes`, those of the forward passes.
     """
 
     script: str
@@ -81,6 +82,7 @@ class ScriptReading:
     micro_batches: int
     layout: Layout
     reason: str
+    shapes: ScriptShapes = field(default_factory=ScriptShapes)
 
     @property
     def param_count(self) -> int:
@@ -115,7 +117,10 @@ class ScriptReading:
             for row in plain["params"]
         ]
         lists = {name: _collectives(plain[name]) for name in ("start", "collectives")}
-        rest = {"batch": tuple(plain["batch"]), "layout": Layout(**plain["layout"])}
+        rest = {
+            "batch": tuple(plain["batch"]), "layout": Layout(**plain["layout"]),
+            "shapes": ScriptShapes.from_dict(plain["shapes"]),
+        }  # fmt: skip
         return cls(**plain | lists | rest | {"params": tuple(params)})
 
     def __str__(self) -> str:

@@ -23,6 +23,7 @@ from torch.utils.flop_counter import flop_registry
 
 from dtlib.composition.planner.script.held import Held
 from dtlib.composition.planner.script.reading import PHASES, ScriptCollective, ScriptParameter
+from dtlib.composition.planner.script.shapes import ShapesSeen
 
 _OPERATIONS = (
     ("reduce_scatter", "reduce_scatter"), ("allreduce", "all_reduce"), ("all_reduce", "all_reduce"),
@@ -71,6 +72,8 @@ class Watch:
         count = flop_registry.get(func.overloadpacket)
         if count is not None and phase in PHASES:
             self.flops[phase] += int(count(*args, **kwargs, out_val=result))
+        if phase == "forward":
+            self.shapes.note(func, args, result)
         cause = self.cause or _cause(func, phase)
         self.held.add(result, cause)
         if func.namespace == "fsdp":
@@ -147,7 +150,7 @@ class Watch:
 
     def _restart(self) -> None:
         self.collectives: list[ScriptCollective] = []
-        self.flops = dict.fromkeys(PHASES, 0)
+        self.flops, self.shapes = dict.fromkeys(PHASES, 0), ShapesSeen()
         self.forwards = self.again = self.kept = 0
         self.held.restart()
 
