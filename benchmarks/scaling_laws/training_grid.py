@@ -85,7 +85,7 @@ def record_grid(folder: Path) -> None:
     check_order(map(prediction_of, predictions), [run_of(cell, E) for cell in found])
     recordings.save(
         NAME, by_cell(found), unit="nats per letter above E", E=E, predictions=predictions,
-        runs=dict(map(_named, without_copies(found))),
+        runs=named_runs(without_copies(found)),
     )  # fmt: skip
 
 
@@ -108,10 +108,16 @@ def without_copies(found: Sequence[dict]) -> list[dict]:
     ]
 
 
-def _named(cell: dict) -> tuple[str, dict]:
-    usual = "" if cell["kind"] != "rate" else f" {cell['rule']} {cell['rate']:g}"
-    tokens = f"{cell['tokens'] / MI:g} Mi"
-    return f"{cell['kind']}{usual}: width {cell['width']}, {tokens}, seed {cell['seed']}", cell
+def named_runs(cells: Sequence[dict]) -> dict[str, dict]:
+    """The cells by a name that can be read, a line each in the recording."""
+    found = {}
+    for cell in cells:
+        what = cell["kind"] + (
+            f" {cell['rule']} {cell['rate']:g}" if cell["kind"] == "rate" else ""
+        )
+        tokens = f"{cell['tokens'] / MI:g} Mi"
+        found[f"{what}: width {cell['width']}, {tokens}, seed {cell['seed']}"] = cell
+    return found
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 asked; `excess`, what a model's loss has above that; `trunk`, a run at the full rate that branches;
 `cells`, which runs there are; `training`, which trains them and may be stopped; `recorded`, the
 runs that the chapters read; `predictions`, what was said of some before they were trained;
-`command`, a grid from a terminal.
+`command`, a grid from a terminal; `text`, the same grid on a text whose entropy nobody knows.
 """
 
 from typing import TYPE_CHECKING
@@ -25,5 +25,6 @@ if TYPE_CHECKING:
         seal_predictions,
         recorded_predictions,
     )
+    from dtlib.scaling_laws.grid.text import HeldOutText, SourceText
 
 __getattr__, __dir__, __all__ = face(__name__)
