@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from dtlib.explore.gradient_sums.gradient_sums import GradientSums
     from dtlib.explore.placement_puzzle.placement_puzzle import PlacementPuzzle
     from dtlib.explore.layout_cloud.layout_cloud import LayoutCloud, LayoutRow
+    from dtlib.explore.loss_valley.loss_valley import LossValley
     from dtlib.explore.isoflop_sorter.isoflop_sorter import IsoflopSorter
     from dtlib.explore.rulers.rulers import Rulers
+    from dtlib.explore.batch_dial.batch_dial import BatchDial
 # fmt: on
 
 __getattr__, __dir__, __all__ = face(__name__)

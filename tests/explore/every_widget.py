@@ -15,6 +15,7 @@ from dtlib.collectives import (
 from dtlib.explore import (
     AllReduceBuilder,
     Arrows,
+    BatchDial,
     BiasBalance,
     BitsLab,
     Cuts,
@@ -25,6 +26,7 @@ from dtlib.explore import (
     Headroom,
     IsoflopSorter,
     LayoutCloud,
+    LossValley,
     MemoryBar,
     MeshPainter,
     OffloadLab,
@@ -66,6 +68,7 @@ from dtlib.foundations.cost.steps import all_steps_time
 from dtlib.foundations.roofline.pace import arithmetic_time
 from dtlib.memory import model_state_bytes
 from dtlib.parallelism.pipeline import gpipe, one_f_one_b
+from dtlib.scaling_laws import LossSurface
 
 EXCHANGED = [0, 9, 2, 3, 4, 5, 6, 7, 8, 1, *range(10, 16)]
 EVERY = {
@@ -96,6 +99,12 @@ EVERY = {
     )},
 }  # fmt: skip
 
+EVERY[BatchDial] = {
+    "batch": between(8, 16384, start=1024), "P": between(8, 4096, start=64),
+    "noise_batch": between(64, 4096, start=512), "fixed_time": between(0.01, 1, start=0.1),
+    "fewest_steps": 60000, "sample_time": 0.4, "price": 0.0005, "task": Task(
+        "Within 40 hours.", "time < 144000 and fits == 1", {"batch": 256, "P": 256}, "More ranks.",
+    )}  # fmt: skip
 EVERY[Rulers] = {"task": Task(
     "Let the whole rise happen within half a decade, at a power of 0.5.",
     "rise <= 0.5 and fall == 0.5", {"metric": "most", "k": 200}, "A share that must be reached.",
@@ -223,6 +232,11 @@ EVERY[PlacementPuzzle] = {"tokens": 4096, "hidden": 8192, "ffn": 32768, "task": 
 EVERY[LayoutCloud] = {
     "rows": toy_layouts.rows, "limit": toy_layouts.LIMIT,
     "start": {"tp": 4, "pp": 4, "zero": 1, "interleave": 1, "micro_batch": 1, "recompute": "full"},
+}  # fmt: skip
+EVERY[LossValley] = {
+    "laws": {"fitted anew": LossSurface.besiroglu(), "printed": LossSurface.hoffmann()},
+    "task": Task("Smaller.", "run_flops == 1e24 and above < 0.01 and share < 0.5",
+                 {"run_flops": 1e24, "share": 2**-1.25}, "As good."),
 }  # fmt: skip
 EVERY[IsoflopSorter] = {"task": Task(
     "Half.", "there == 1 and exponent < 0.52",
