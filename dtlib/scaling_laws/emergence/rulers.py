@@ -30,7 +30,7 @@ def exact_match(answer_loss, in_a_row):
     return exp(-in_a_row * answer_loss)
 
 
-@formula(r"M_\text{exact}(s)", "", "Schaeffer et al. 2023", f"{_DRAWN}; {_POWER}")
+@formula(r"M_\text{exact}(s_C)", "", "Schaeffer et al. 2023", f"{_DRAWN}; {_POWER}")
 def exact_match_of_scale(scale, answer_loss, fall, in_a_row):
     """The same for a model with `scale` times the compute of one whose answers have that loss.
 
@@ -39,7 +39,7 @@ def exact_match_of_scale(scale, answer_loss, fall, in_a_row):
     >>> round(exact_match_of_scale(scale=4, answer_loss=1, fall=0.5, in_a_row=2), 4)
     0.3679
     """
-    return exact_match(answer_loss * scale ** (-fall), in_a_row)
+    return exp(-in_a_row * answer_loss * scale ** (-fall))
 
 
 @formula(r"s_k", "", "solved from the power", _POWER)
