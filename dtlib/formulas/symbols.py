@@ -146,6 +146,8 @@ LATER = (
     Symbol("repeat_decay", "R^*", "",
            "passes over fresh tokens that all repetitions of a text are worth at most", _LOSS,
            (5.3, 15.4)),
+    Symbol("size_excess", r"a_\Psi", "", "loss that runs of one size have above the least at best",
+           _LOSS, (0.01, 0.082)),
     Symbol("reached_loss", r"L_\text{goal}", "", "loss that a run is to reach",
            _LOSS, (20, 1e3, 3e3)),
 )  # fmt: skip

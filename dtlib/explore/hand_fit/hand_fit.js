@@ -9,14 +9,14 @@ const curveAt = (spec, state) => {
 };
 
 function view(spec, state) {
-  const { x, points, source } = spec;
+  const { x, points, source, sides } = spec;
   const at = curveAt(spec, state);
   const ratios = points.map(([place, measured]) => at(place) / measured);
   const error = ratios.reduce((sum, r) => sum + Math.abs(r - 1), 0) / ratios.length;
   const far = ratios.map((r) => Math.abs(Math.log(r)));
   const worst = far.indexOf(Math.max(...far));
   const factor = formatQuantity(Math.exp(far[worst]), "×", 3);
-  const side = ratios[worst] < 1 ? "fast" : "slow";
+  const side = sides[ratios[worst] < 1 ? 0 : 1];
   const text = formatQuantity(error, "%", 3);
   return {
     names: { ...namesOf(spec, [at(x.values[x.index])]), error },

@@ -20,7 +20,8 @@ class HandFit(OfFormulas):
     of a value of it and what was measured there; `sliders`, the parameters to move, and `fixed`,
     those that stay; `title`; `below`, the mean error that the task asks for, as a share; `solution`
     values of sliders that reach it; `found`, what the widget then answers; `source` of the points;
-    `labels` as for an `Explorer`.
+    `labels` as for an `Explorer`; `measured`, what the points are, and `sides`, what a curve below
+    them and above them is.
     The error is the mean of |curve / measured - 1|. Below the curve the residuals stand alone.
     Raises ValueError for a parameter that nothing gives, points that are not positive, and a task
     that is met at the start or not met by its solution.
@@ -40,6 +41,8 @@ class HandFit(OfFormulas):
         source: str,
         fixed: Mapping[str, float] | None = None,
         labels: Mapping[str, str] | None = None,
+        measured: str = "time",
+        sides: tuple[str, str] = ("fast", "slow"),
     ):
         one_variable("x", x)
         check_size("sliders", sliders, MOST_SLIDERS)
@@ -64,11 +67,12 @@ class HandFit(OfFormulas):
             x=variable,
             points=self._points.tolist(),
             y={
-                "label": "time",
+                "label": measured,
                 "unit": unit,
                 "range": [float(heights.min()) / MARGIN, float(heights.max()) * MARGIN],
             },
             source=source,
+            sides=list(sides),
         )
 
     def error(self, **values) -> float:

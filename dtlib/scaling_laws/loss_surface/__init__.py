@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         frontier_power,
         isoloss_tokens,
         run_loss,
+        sized_excess,
     )
     from dtlib.scaling_laws.loss_surface.runs import Runs
     from dtlib.scaling_laws.loss_surface.parametric import (

@@ -31,6 +31,21 @@ def run_loss(params, tokens, least_loss, size_loss, size_power, data_loss, data_
 
 
 @formula(
+    r"\Delta L",
+    "",
+    "follows from Hoffmann et al. 2022",
+    "runs of one size, above a least loss that is known",
+)
+def sized_excess(tokens, size_excess, data_loss, data_power):
+    """What runs of one size have above the least loss: the size's own share, and the data's.
+
+    >>> round(sized_excess(1.4e12, 0.082, 2085.43, 0.3658), 3)
+    0.157
+    """
+    return size_excess + data_loss / tokens**data_power
+
+
+@formula(
     r"\Psi^*",
     "",
     "Hoffmann et al. 2022",
