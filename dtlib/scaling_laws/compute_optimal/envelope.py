@@ -42,8 +42,8 @@ class LossCurve:
 class Envelope:
     """The `law` through the `winners`, the sizes that are lowest at each of the `budgets`.
 
-    `losses` are theirs. Budgets at which the smallest or the largest model wins are left out: there
-    a smaller or a larger one, which nobody trained, may be the best.
+    `losses` are theirs. Budgets at which the smallest or the largest of the models wins that were
+    trained so far are left out: there a smaller or a larger one may be the best.
     """
 
     budgets: tuple[float, ...]
@@ -111,11 +111,12 @@ def _at(curve: HasCurve, budgets):
 
 
 def _winners(sizes, table):
-    """At each budget the size with the lowest loss; not a number for none, or one at an end."""
-    seen = np.isfinite(table).any(axis=0)
-    winner = np.where(np.isfinite(table), table, np.inf).argmin(axis=0)
-    at_end = (sizes[winner] == sizes.min()) | (sizes[winner] == sizes.max())
-    return np.where(seen & ~at_end, sizes[winner], np.nan)
+    """At each budget the size with the lowest loss; not a number where none is between others."""
+    there = np.isfinite(table)
+    winner = sizes[np.where(there, table, np.inf).argmin(axis=0)]
+    smallest = np.where(there, sizes[:, None], np.inf).min(axis=0)
+    largest = np.where(there, sizes[:, None], -np.inf).max(axis=0)
+    return np.where((smallest < winner) & (winner < largest), winner, np.nan)
 
 
 def _interval(sizes, table, budgets, resamples: int, seed: int) -> tuple[float, float]:
