@@ -17,6 +17,10 @@ function atLeast(success, needed, count) {
   return Math.min(sum, 1);
 }
 
+const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 4: "⁴", 6: "⁶", 8: "⁸" };
+const tenTo = (power) =>
+  power === 0 ? "1" : `10${[...`${Math.round(power)}`].map((c) => RAISED[c]).join("")}`;
+
 const lossAt = ({ first }, { fall }, decade) => first * 10 ** (-fall * decade);
 const metricAt = (spec, state, decade) =>
   atLeast(
@@ -71,12 +75,12 @@ function draw(spec, state, { values }, width) {
       framed(box, mark.path({ class: "dt-curve", d: curve, ...curveOf(0) })),
       values.map((value, i) => pointOf(spec, state, value, across(i / spec.every), up)),
       mark.text({ x: 4, y: 250 }, "loss of one answer (nats)"),
-      levels([0.001, 0.01, 0.1, 1], low.left, low.right, deep, (v) => `${v}`),
+      levels([1, 1e-2, 1e-4, 1e-6], low.left, low.right, deep, (v) => tenTo(Math.log10(v))),
       framed(low, mark.path({ d: line, fill: "none", stroke: ink.backward, "stroke-width": 1.8 })),
       [0, 2, 4, 6, 8].map((d) =>
-        mark.text({ x: across(d), y: 376, "text-anchor": "middle" }, formatQuantity(10 ** d, "×")),
+        mark.text({ x: across(d), y: 376, "text-anchor": "middle" }, tenTo(d)),
       ),
-      mark.text({ x: box.right, y: 396, ...end }, "compute, over that of the first model"),
+      mark.text({ x: box.right, y: 396, ...end }, "compute, as a multiple of the first model's"),
     ],
   };
 }
