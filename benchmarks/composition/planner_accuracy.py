@@ -1,6 +1,6 @@
 """How good are the planner's times? Against published step times, beside two others.
 
-    python -m benchmarks.composition.planner_accuracy --data DIR [--save]
+    python -m benchmarks.composition.planner_accuracy --data DIR
 
 One line for each table of the folder: the planner's mean |predicted / measured - 1| and the median
 of predicted / measured; then the errors of `estimate`, which cannot describe all runs, and of a
@@ -10,7 +10,7 @@ The constants are the same for all tables (`software_profiles`, `SUSTAINED`).
 nanotron's runs are a faulty ruler: a quarter of the pairs that differ in ZeRO's stage alone differ
 by a factor of two. For them both errors are medians, of the runs without a pipeline and at most
 eight ranks to a layer, and of all; and the regret says how much slower than the best of a cell (a
-model and a number of GPUs) the layout is that the planner would choose.
+model and a number of GPUs) the layout is that the planner would choose. `planner_record` records.
 """
 
 import argparse
@@ -23,7 +23,6 @@ from statistics import mean, median
 import numpy as np
 
 from benchmarks.published_times import Run, read_runs
-from dtlib import recordings
 from dtlib.composition import step_times
 from dtlib.estimator import estimate
 from dtlib.layouts import Layouts
@@ -31,6 +30,7 @@ from dtlib.layouts import Layouts
 SHARE = 0.45  # of the peak: the baseline's only parameter
 MARGIN = 1.15  # by which a pipeline is taken to be slower than predicted, as `plan` does
 NANOTRON = "nanotron_ultrascale_h100.csv"
+ALL = "Ultra-Scale, all"
 TABLES = {
     "megatron_sc21_table1.csv": "Megatron 2021, table 1",
     "megatron_sc21_training_time.csv": "Megatron 2021, two trainings",
@@ -79,12 +79,16 @@ def error(ratios, middle=mean) -> float:
 
 @dataclass(frozen=True)
 class Judged:
-    """The ratios predicted / measured of a table: of the planner, of `estimate`, of one share."""
+    """The ratios predicted / measured of a table: of the planner, of `estimate`, of one share.
+
+    `seconds` are those that the planner predicts, in the order of its ratios.
+    """
 
     name: str
     planner: list[float]
     estimate: list[float]
     share: list[float]
+    seconds: list[float]
     middle: Callable = mean
 
     def __str__(self) -> str:
@@ -100,25 +104,30 @@ def judge(name: str, runs: list[Run], seconds: np.ndarray, middle=mean) -> Judge
     """A table's runs beside what three models say of them."""
     planner = [float(time / run.seconds) for time, run in zip(seconds, runs, strict=True)]
     share = [run.baseline(SHARE) / run.seconds for run in runs]
-    return Judged(name, planner, estimated(runs), share, middle)
+    return Judged(name, planner, estimated(runs), share, seconds.tolist(), middle)
 
 
-def judge_all(folder: Path) -> Iterator[Judged]:
-    """The tables of a folder, one after the other; the regrets of nanotron's are printed."""
-    for name, title in TABLES.items():
-        runs = read_runs(folder, name)
-        if not runs:
-            continue
+def read_tables(folder: Path) -> dict[str, list[Run]]:
+    """The runs of each table that the folder has."""
+    found = {name: read_runs(folder, name) for name in TABLES}
+    return {name: runs for name, runs in found.items() if runs}
+
+
+def is_plain(run: Run) -> bool:
+    """Whether nanotron's run is one of those that the constants were fitted to."""
+    return run.layout.pp == 1 and run.layout.tp <= 8
+
+
+def judge_all(tables: dict[str, list[Run]]) -> Iterator[Judged]:
+    """The tables, one after the other; nanotron's twice."""
+    for name, runs in tables.items():
         seconds = predicted(runs)
         if name != NANOTRON:
-            yield judge(title, runs, seconds)
+            yield judge(TABLES[name], runs, seconds)
             continue
-        plain = [i for i, run in enumerate(runs) if run.layout.pp == 1 and run.layout.tp <= 8]
-        yield judge(title, [runs[i] for i in plain], seconds[plain], median)
-        yield judge("Ultra-Scale, all", runs, seconds, median)
-        first, five = regrets(runs, seconds)
-        print(f"{'regret of the first':<32} {len(first):>5} median {median(first):.1%}, "
-              f"mean {mean(first):.1%}; of the first five: median {median(five):.1%}")  # fmt: skip
+        plain = [i for i, run in enumerate(runs) if is_plain(run)]
+        yield judge(TABLES[name], [runs[i] for i in plain], seconds[plain], median)
+        yield judge(ALL, runs, seconds, median)
 
 
 def pairs_apart(runs: list[Run]) -> dict[str, list[int]]:
@@ -140,60 +149,61 @@ def pairs_apart(runs: list[Run]) -> dict[str, list[int]]:
     return found
 
 
-def save(tables: list[Judged], folder: Path, most: int = 40) -> None:
-    """Record the errors, and of each table at most so many ratios, evenly out of all, to plot."""
-    samples = {}
-    for table in tables:
-        samples[f"engine, {table.name}"] = [error(table.planner, table.middle)]
-        samples[f"one share, {table.name}"] = [error(table.share, table.middle)]
-    recordings.save(
-        "planner-accuracy", samples,
-        tables=[table.name for table in tables],
-        counts=[len(table.planner) for table in tables],
-        middles=[table.middle.__name__ for table in tables],
-        ratios={table.name: _some(sorted(table.planner), most) for table in tables},
-        share_ratios={table.name: _some(sorted(table.share), most) for table in tables},
-        pairs=pairs_apart(read_runs(folder, NANOTRON)),
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Cell:
+    """How much slower than the best of a cell are: the planner's first, the mean of its first five.
 
-
-def _some(ratios: list[float], most: int) -> list[float]:
-    places = np.linspace(0, len(ratios) - 1, min(most, len(ratios))).round().astype(int)
-    return [round(ratios[place], 4) for place in places]
-
-
-def regrets(runs: list[Run], seconds: np.ndarray) -> tuple[list[float], list[float]]:
-    """Of each cell: how much slower than its best the chosen layout is, and the first five are.
-
-    Where a layout was run more than once, its time is the median.
+    `four` is the mean of the same without the slowest of them; `floor` that of the five that were
+    measured fastest, which no planner could go below.
     """
+
+    model: str
+    ranks: int
+    first: float
+    five: float
+    four: float
+    floor: float
+
+
+def regrets(runs: list[Run], seconds: np.ndarray) -> list[Cell]:
+    """Each cell of a model and a number of GPUs; of a layout that was run again the median."""
     cells = defaultdict(lambda: defaultdict(list))
     for run, time in zip(runs, seconds, strict=True):
         score = time * (MARGIN if run.layout.pp > 1 else 1)
         cells[run.name, run.ranks][repr(run.layout)].append((score, run.seconds))
-    first, five = [], []
-    for layouts in cells.values():
+    found = []
+    for (model, ranks), layouts in sorted(cells.items()):
         ranked = sorted((some[0][0], median(s for _, s in some)) for some in layouts.values())
-        best = min(measured for _, measured in ranked)
-        behind = [measured / best - 1 for _, measured in ranked]
-        first.append(behind[0])
-        five.append(mean(behind[:5]))
-    return first, five
+        measured = [seconds for _, seconds in ranked]
+        behind = [time / min(measured) - 1 for time in measured]
+        five, floor = behind[:5], mean(sorted(behind)[:5])
+        four = mean(sorted(five)[:4])
+        found.append(Cell(model, ranks, behind[0], mean(five), four, floor))
+    return found
+
+
+def repeated(runs: list[Run]) -> list[float]:
+    """Of each layout that was run more than once: the longest of its times over the shortest."""
+    times = defaultdict(list)
+    for run in runs:
+        times[run.name, run.ranks, repr(run.layout)].append(run.seconds)
+    return sorted(max(some) / min(some) for some in times.values() if len(some) > 1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder with CSV files")
-    parser.add_argument("--save", action="store_true", help="record the errors")
-    arguments = parser.parse_args()
+    tables = read_tables(parser.parse_args().data)
     print(f"{'':<32} {'runs':>5} {'planner':>8} {'median':>7} {'described':>9} {'estimate':>8}"
           f" {'one share':>9}")  # fmt: skip
-    tables = []
-    for table in judge_all(arguments.data):
+    for table in judge_all(tables):
         print(table, flush=True)
-        tables.append(table)
-    if arguments.save:
-        save(tables, arguments.data)
+    if NANOTRON in tables:
+        cells = regrets(tables[NANOTRON], predicted(tables[NANOTRON]))
+        for name in ("first", "five", "four", "floor"):
+            values = [getattr(cell, name) for cell in cells]
+            print(f"regret, {name:<24} {len(values):>5} median {median(values):.1%}, "
+                  f"mean {mean(values):.1%}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -22,8 +22,15 @@ from statistics import mean, median
 
 import numpy as np
 
-from benchmarks.composition.planner_accuracy import NANOTRON, TABLES, error, predicted
-from benchmarks.published_times import Run, read_runs
+from benchmarks.composition.planner_accuracy import (
+    NANOTRON,
+    TABLES,
+    error,
+    is_plain,
+    predicted,
+    read_tables,
+)
+from benchmarks.published_times import Run
 from dtlib.composition.planner.machine import SUSTAINED
 from dtlib.composition.planner.software import software_profiles
 
@@ -138,17 +145,23 @@ def fit(moved: list[Constant], tables: dict[str, list[Run]]) -> None:
                     least = found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="a folder with CSV files")
-    folder = parser.parse_args().data
-    tables = {name: read_runs(folder, name) for name in TABLES}
-    tables[NANOTRON] = [r for r in tables[NANOTRON] if r.layout.pp == 1 and r.layout.tp <= 8]
-    tables = {name: runs for name, runs in tables.items() if runs}
+@dataclass(frozen=True)
+class Fitted:
+    """The errors of a table: at the start, on runs not seen, of the library's constants."""
+
+    start: float
+    unseen: float
+    library: float
+
+
+def unseen_errors(tables: dict[str, list[Run]]) -> dict[str, Fitted]:
+    """By the name of each table. The constants are the library's again afterwards."""
+    tables = {name: [run for run in runs if name != NANOTRON or is_plain(run)]
+              for name, runs in tables.items()}  # fmt: skip
     moved, dice = constants(), random.Random(0)
     start = {c.name: min(c.middle * dice.choice([0.7, 1.4]), c.most) for c in moved}
-    errors = {name: {"library": table_error(name, runs)} for name, runs in tables.items()}
-    unseen = {name: [] for name in tables}
+    library = {name: table_error(name, runs) for name, runs in tables.items()}
+    before, unseen = {}, {name: [] for name in tables}
     for side in (True, False):
         sides = [
             {name: [r for r in runs if half(r) == at] for name, runs in tables.items()}
@@ -156,18 +169,30 @@ def main() -> None:
         ]
         for constant in moved:
             constant.set(start[constant.name])
-        for name, runs in tables.items():
-            errors[name]["start"] = table_error(name, runs)
+        before = {name: table_error(name, runs) for name, runs in tables.items()}
         fit(moved, {name: runs for name, runs in sides[0].items() if runs})
         print({c.name: float(f"{c.get():.3g}") for c in moved}, flush=True)
         for name, runs in sides[1].items():
             if runs:
                 unseen[name].append((table_error(name, runs), len(runs)))
+    for constant in moved:
+        constant.set(constant.middle)
+    found = {}
+    for name, errors in unseen.items():
+        value = np.average([e for e, _ in errors], weights=[n for _, n in errors])
+        found[name] = Fitted(before[name], float(value), library[name])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="a folder with CSV files")
+    found = unseen_errors(read_tables(parser.parse_args().data))
     print(f"{'':<34} {'start':>8} {'unseen':>8} {'library':>8}")
-    for name, found in unseen.items():
-        value = np.average([e for e, _ in found], weights=[n for _, n in found])
-        before, after = errors[name]["start"], errors[name]["library"]
-        print(f"{TABLES[name]:<34} {before:>8.1%} {value:>8.1%} {after:>8.1%}")
+    for name, errors in found.items():
+        print(
+            f"{TABLES[name]:<34} {errors.start:>8.1%} {errors.unseen:>8.1%} {errors.library:>8.1%}"
+        )
 
 
 if __name__ == "__main__":
