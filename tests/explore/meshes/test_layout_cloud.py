@@ -1,15 +1,19 @@
 """The cloud of layouts: the page finds what a search by hand does, and tells it when asked."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
+import numpy as np
 import pytest
 import toy_layouts
 
+from dtlib.composition import Costs, plan
 from dtlib.drawing.svg import called
 from dtlib.explore import LayoutCloud, LayoutRow
 from dtlib.explore.kit.still import still
+from dtlib.foundations import Cluster, TransformerSpec, catalog
 
 START = {"tp": 4, "pp": 4, "zero": 1, "interleave": 1, "micro_batch": 1, "recompute": "full"}
 
@@ -60,6 +64,42 @@ def test_the_best_and_the_front_are_what_a_comparison_of_all_with_all_finds():
 )
 def test_sabotage_another_best_or_front_is_noticed(written, wrong):
     assert in_page(FOUND, whole()._esm.replace(written, wrong)) != by_hand()
+
+
+def test_the_front_of_the_page_is_the_plans():
+    """Of the layouts that fit: `Plans.pareto`, where numbers have as many digits as on the page."""
+    small = TransformerSpec("small", 4, 256, 8, 512, context=256)
+    plans = plan(small, Cluster(catalog["dgx-h100"], 1), batch=64, interleave=(1,), usable=1.3e-3)
+    every = [(costs, at) for costs in (plans.costs, plans.too_large)
+             for at in range(len(costs.layouts)) if costs.layouts[at].cp == 1]  # fmt: skip
+    shown = cloud(
+        rows=lambda: [_row_of(costs, at) for costs, at in every], limit=plans.question.limit,
+        start=_row_of(*every[-1]).choices,
+    )  # fmt: skip
+    text = shown._esm.replace("export default widget(", "const drawing = widget(")
+    found = called(text, "cloudOf(spec).front.map(({ seconds, bytes }) => [bytes, seconds])",
+                   spec=shown.spec)  # fmt: skip
+    rounded = Costs(
+        plans.costs.layouts, {"all": np.vectorize(digits)(plans.costs.seconds)},
+        np.vectorize(digits)(plans.costs.bytes),
+    )  # fmt: skip
+    flat = rounded[np.array([at for costs, at in every if costs is plans.costs])]
+    expected = [[one.memory, one.time] for one in replace(plans, costs=flat).pareto]
+    fitting = [point for point in found if point[0] <= plans.question.limit]
+    assert len(expected) > 2 and len(found) > len(fitting)
+    assert fitting == sorted(expected)
+
+
+def digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _row_of(costs: Costs, at: int) -> LayoutRow:
+    one = costs.layouts[at]
+    fields = (
+        getattr(one, name) for name in ("tp", "pp", "dp", "zero", "interleave", "micro_batch")
+    )
+    return LayoutRow(*fields, one.recompute, float(costs.seconds[at]), float(costs.bytes[at]))
 
 
 def test_every_layout_has_its_place_and_its_numbers():
