@@ -2,8 +2,11 @@
 
 from math import exp
 
-from book.motifs.marks import HEIGHT, WIDTH, Motif, scale
+from book.motifs.marks import HEIGHT, WIDTH, Motif, log_scale, scale
 from dtlib.scaling_laws.emergence.rulers import at_least
+from dtlib.scaling_laws.loss_surface.surface import LossSurface
+from dtlib.scaling_laws.noise.recorded import recorded_best
+from dtlib.scaling_laws.noise.tradeoff import fit_hyperbola
 
 
 def rulers() -> Motif:
@@ -18,4 +21,34 @@ def rulers() -> Motif:
     return motif
 
 
-CHAPTERS = {"9": rulers}
+def valleys() -> Motif:
+    """Losses against size at four budgets, and the line through their lowest points."""
+    motif, law = Motif(), LossSurface.besiroglu()
+    budgets = [10.0**k for k in (18, 19, 20, 21)]
+    x, y = log_scale(1e7, 4e10, 6, WIDTH - 6), log_scale(2.1, 4.2, HEIGHT - 6, 6)
+    for C in budgets:
+        best = law.optimum(C).N
+        sizes = [best * 2 ** (k / 4) for k in range(-12, 13)]
+        motif.line([(x(N), y(float(law(N, C / 6 / N)))) for N in sizes], "forward", 2)
+    feet = [law.optimum(C) for C in budgets]
+    motif.line([(x(foot.N), y(float(foot.loss))) for foot in feet], "fourth", 2)
+    for foot in feet:
+        motif.dot(x(foot.N), y(float(foot.loss)), 4, "backward")
+    return motif
+
+
+def batches() -> Motif:
+    """Steps against samples to three losses: recorded runs, and the hyperbola through each."""
+    motif = Motif()
+    x, y = log_scale(25, 2500, 6, WIDTH - 6), log_scale(1.2e3, 8e4, HEIGHT - 8, 8)
+    for target, colour in ((0.6, "fourth"), (0.4, "forward"), (0.3, "communication")):
+        best = recorded_best("adam", target)
+        curve = fit_hyperbola([one.batch for one in best], [one.steps for one in best])
+        grid = [4 * 2 ** (k / 4) for k in range(33)]
+        motif.line([(x(curve.steps(B)), y(curve.samples(B))) for B in grid], colour, 2)
+        for one in best:
+            motif.dot(x(one.steps), y(one.samples), 3, colour)
+    return motif
+
+
+CHAPTERS = {"8": valleys, "9": rulers, "10": batches}

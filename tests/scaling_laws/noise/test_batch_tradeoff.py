@@ -61,6 +61,22 @@ def test_the_fastest_batch_has_no_slope():
     assert loss_cost(10, 5, 2, 0.1, 4, 0.2, 3) == 3 * 4 * loss_time(10, 5, 2, 0.1, 4, 0.2)
 
 
+def test_a_sample_is_worth_a_ninth_at_eight_noise_scales():
+    assert sample_efficiency(noise_batch=512, batch=4096) == pytest.approx(1 / 9)
+
+
+def test_spreading_is_faster_and_dearer():
+    alone, spread = 8 * 100 + 20, 100 + 40  # ms: 8 GPUs with 8 parts each, and 64 with one
+    assert round(alone / spread, 1) == 5.9 and round(64 * spread / (8 * alone), 2) == 1.37
+
+
+def test_the_three_runs_of_the_exercise_are_fitted():
+    from dtlib.exercises.chapters.scaling_laws.ch10 import _FEWEST, _FITTED, THREE_RUNS
+
+    fit = fit_hyperbola(*THREE_RUNS)
+    assert abs(fit.noise_batch / _FITTED - 1) < 1e-3 and abs(fit.fewest_steps / _FEWEST - 1) < 1e-3
+
+
 def test_moments_are_those_of_drawn_runs():
     model, draw = NoisyQuadratic([1.0, 0.2], [1.0, 3.0]), np.random.default_rng(0)
     x, v = np.ones((40_000, 2)), np.zeros((40_000, 2))

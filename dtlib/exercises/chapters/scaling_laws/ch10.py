@@ -107,8 +107,8 @@ def _layers() -> Iterator[tuple[str, tuple]]:
 
 
 def _same_moves(given, right, *_) -> None:
-    for layer, (got, due) in enumerate(zip(items(given, len(right), "layers"), right, strict=True)):
-        for place, (x, y) in enumerate(zip(items(got, len(due), f"layer {layer}"), due, strict=True)):
+    for layer, (got, due) in enumerate(zip(items(given, "the layers", len(right)), right, strict=True)):
+        for place, (x, y) in enumerate(zip(items(got, f"layer {layer}", len(due)), due, strict=True)):
             if y == 0 and x == 0:
                 continue
             number(x, y, f"layer {layer}, entry {place}", tolerance=1e-9)
@@ -222,7 +222,7 @@ def _gradients() -> Iterator[tuple[str, tuple]]:
 
 
 def _same_pair(given, right, *_) -> None:
-    for name, got, due in zip(("|G|^2", "tr Sigma"), items(given, 2, "(|G|^2, tr Sigma)"), right,
+    for name, got, due in zip(("|G|^2", "tr Sigma"), items(given, "(|G|^2, tr Sigma)", 2), right,
                               strict=True):
         number(got, due, name, tolerance=1e-9)
 
