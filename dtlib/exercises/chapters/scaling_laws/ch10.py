@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 from dtlib.exercises.declarations.declaration import About
@@ -137,8 +138,8 @@ accumulate_or_spread = Numbers(
         Asked("time", 820, "ms", {
               960: "gradients are added up before they are sent: one all-reduce a step",
               800: "and the all-reduce?"}),
-        Asked("accumulated", 8 * _ALONE, slips={64 * _ALONE: "8 GPUs work, not 64"}),
-        Asked("spread", 64 * _SPREAD, slips={8 * _SPREAD: "64 GPUs work"}),
+        Asked("accumulated", 8 * _ALONE, slips={64 * _ALONE: "how many GPUs work for so long?"}),
+        Asked("spread", 64 * _SPREAD, slips={8 * _SPREAD: "how many GPUs work on it?"}),
         Chosen("cheaper", "accumulated", {"spread": "compare GPU-milliseconds"}),
     ],
     "accumulation waits longer and pays less: the same samples, fewer all-reduces", keyed=True,
@@ -183,7 +184,7 @@ clock_of_all = Function(
     "a function of the samples of all ranks, so the same on 1, 2 and 8",
     {
         "that counts the samples of one rank": {"ranks": 0},
-        "a step consumes P times own samples, and no P once more": {"squared": 1},
+        "a step consumes P times own samples, and no P once more": partial(_factor, squared=1),
         "and the warm-up?": {"warming": False},
     },
 )
@@ -310,7 +311,7 @@ rate_of_signs = Function(
     "the root at small batches, and a turn where entries are coupled",
     {
         "a sign times itself is 1, with noise or without": {"apart": False},
-        "the mean of a sign is not the sign of the mean": {"signs": True},
+        "the mean of a sign is not the sign of the mean": partial(_sign_rate, signs=True),
         "the deviation of a batch's mean is that of a sample over the root of the batch":
             lambda gradient, deviation, curvature, batch: _sign_rate(
                 gradient, deviation, curvature, batch,
