@@ -69,6 +69,19 @@ class Trunk:
         self._losses: list[float] = []
         self._block = (-1, torch.empty(0))
 
+    def learn(self, factor: float) -> float:
+        """One step at a share of the full rate; returns the loss before it, nats per letter."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
+        text_bs = self._text(self.step)
+        logits_bsv = self.model(shifted(text_bs, self.language.letters))
+        loss = F.cross_entropy(logits_bsv.flatten(0, 1), text_bs.flatten())
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.step += 1
+        return loss.item()
+
     def train(
         self,
         until: int,
@@ -80,9 +93,8 @@ class Trunk:
         require(until >= self.step, "Trunk.train", "until", until, allowed)
         while self.step < until:
             began = time.perf_counter()
-            self._losses.append(self._learn(rate_factor(self.step, steps)))
+            self._losses.append(self.learn(rate_factor(self.step, steps)))
             self.seconds += time.perf_counter() - began
-            self.step += 1
             if steps == math.inf and self.step in _curve_steps(self.step):
                 self.mark()
             if on_step:
@@ -136,17 +148,6 @@ class Trunk:
         self.optimizer.load_state_dict(state.pop("optimizer"))
         vars(self).update(state)
         return self
-
-    def _learn(self, factor: float) -> float:
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["peak"] * factor
-        text_bs = self._text(self.step)
-        logits_bsv = self.model(shifted(text_bs, self.language.letters))
-        loss = F.cross_entropy(logits_bsv.flatten(0, 1), text_bs.flatten())
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        return loss.item()
 
     def _text(self, step: int) -> torch.Tensor:
         """The windows of a step: a function of the seed and the step, whatever came before."""
