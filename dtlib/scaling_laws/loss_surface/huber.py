@@ -82,7 +82,8 @@ def _steps(t, x, y, v, counts, delta, damping, free):
     newton = turned @ (moves * (counts * (size <= delta))[:, :, None])
     matrix = newton + damping[:, None, None] * reweighted
     scale = np.sqrt(np.einsum("rpp->rp", reweighted)) + np.finfo(float).tiny
-    matrix = matrix / scale[:, :, None] / scale[:, None, :] + _RIDGE * np.eye(free)
+    ridge = _RIDGE * np.maximum(1, damping)[:, None, None]
+    matrix = matrix / scale[:, :, None] / scale[:, None, :] + ridge * np.eye(free)
     solved = np.linalg.solve(matrix, (gradient / scale)[:, :, None])[:, :, 0]
     step = np.zeros_like(t)
     step[:, :free] = np.clip(solved / scale, -1, 1)

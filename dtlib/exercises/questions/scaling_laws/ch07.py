@@ -1,0 +1,104 @@
+"""Quick questions of chapter 7, Loss as a function of compute."""
+
+from dtlib.exercises.declarations.numbers import Asked, Chosen
+from dtlib.exercises.declarations.question import question
+from dtlib.scaling_laws.loss_surface.surface import excess_compute_factor, frontier_power
+
+# fmt: off
+which_term = question(
+    "pause-which-term",
+    "A model lacks 0.06 nats for its size and 0.24 for its data. Its tokens are free, its size is "
+    "not. By which factor must the tokens grow until both terms are equal, with a power of a half?",
+    Asked("factor", 16, "×", {
+          4: "the term must be a fourth; the tokens enter by their root",
+          2: "a fourth is asked for, and the tokens enter by their root",
+          1 / 16: "more tokens make the term smaller"}),
+    "a fourth of the term, and so four squared times the tokens",
+)
+
+half_the_size = question(
+    "pause-half-the-size",
+    "Half the best size costs 0.004 nats. What does a fourth of the best size cost, about, if the "
+    "valley is a parabola in the logarithm of the size?",
+    Asked("cost", 0.016, "nats", {
+          0.008: "twice as far away on a parabola",
+          0.004: "further away",
+          0.064: "twice as far, not four times: it is the logarithm that counts"}),
+    "twice as far in the logarithm, four times as high",
+)
+
+all_on_one_side = question(
+    "pause-all-on-one-side",
+    "Of 240 residuals of a fit, 235 are negative. What does that say?",
+    Chosen("says", "the law is not where the penalty is least", {
+           "the points are noisy": "noise has both signs",
+           "the form of the law is wrong": "another E alone would bring half to the other side",
+           "five points are outliers": "what of the other 235?"}),
+    "moving E alone would help: nobody can have minimised the penalty here",
+)
+
+one_budget = question(
+    "pause-one-budget",
+    "Somebody has nine runs, all of one size, from 1 to 256 billion tokens. Which of the five "
+    "numbers can they tell: which two are seen?",
+    Chosen("seen", "B and beta", {
+           "A and alpha": "what changes N in these runs?",
+           "E and A": "at one size E and the term of size are one number",
+           "none": "the loss falls with the tokens: what does it fall to, and how fast?"}),
+    "the fall is seen, and the sum of E and the size's term, but not its parts",
+)
+
+which_question = question(
+    "pause-which-question",
+    "Two laws fitted to the same runs give a planned run a loss of 2.05 and 2.06, and as the best "
+    "number of tokens 6 and 20 for each parameter. Which can be relied on?",
+    Chosen("reliable", "the loss, not the ratio", {
+           "both": "do they agree about the ratio?",
+           "neither": "do they agree about the loss?",
+           "the ratio, not the loss": "which of the two differs by a factor of 3?"}),
+    "in a flat valley the height is known, and the lowest place is not",
+)
+
+ten_per_cent = question(
+    "pause-ten-per-cent",
+    "An excess falls as compute to the power -0.178. A better layout gives 40 % more throughput, "
+    "in the same time. By which share does the excess fall?",
+    Asked("share", 1 - 1.4 ** -0.178, slips={
+          0.178: "that is the power",
+          1.4 ** -0.178: "that is what is left of it",
+          1 - 1.4 ** -1: "the power is 0.178, not 1",
+          0.4 * 0.178: "that holds for small changes; 40 % is not small"}),
+    "1.4 to the power: six per cent of what is left to win",
+)
+
+what_halving_costs = question(
+    "what-halving-costs",
+    "Both powers of a law are one half. How many times the compute halves the best run's excess?",
+    Asked("times", excess_compute_factor(0.5, 0.5), "×", {
+          4: "the budget is shared: the excess falls as the fourth root",
+          2: "the excess falls more slowly than compute grows",
+          8: "the power is one fourth"}),
+    "the frontier has the power one fourth, so sixteen times",
+)
+
+smaller_than_either = question(
+    "smaller-than-either",
+    "alpha is 0.3 and beta is endless: the data are never scarce, however few. With which power "
+    "does the excess of the best run fall?",
+    Asked("power", frontier_power(0.3, 1e12), slips={
+          0.15: "that would be for two equal powers",
+          0: "the size still helps",
+          1e12: "what is left is the term of size"}),
+    "all compute goes into the model, and the frontier has the model's own power",
+)
+
+what_the_interval_holds = question(
+    "what-the-interval-holds",
+    "A bootstrap interval of a fitted law gets four times as many runs of the same kind. The law's "
+    "form is a little wrong. What happens to the interval and to the error far away?",
+    Chosen("happens", "the interval halves, the error stays", {
+           "both halve": "more runs do not mend the form",
+           "both stay": "does the interval not know how many runs there were?",
+           "the interval stays, the error halves": "the other way round"}),
+    "it says what other runs of the kind would change, and nothing about the form",
+)
