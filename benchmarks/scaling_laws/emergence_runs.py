@@ -161,7 +161,8 @@ def record_induction() -> None:
 
 
 def _digits(value: float) -> float:
-    return float(f"{value:.5g}")
+    """Five digits of a measurement; what is counted stays whole."""
+    return value if isinstance(value, int) else float(f"{value:.5g}")
 
 
 def main() -> None:

@@ -85,8 +85,8 @@ def _smooth(right, items, k, doubt=0.05, least=False, per=True):
 
 
 def _tests() -> Iterator[tuple[str, tuple]]:
-    for case in ((0, 100, 4), (0, 5000, 10), (50, 100, 1), (99, 100, 8), (1, 1000, 5), (7, 30, 2)):
-        yield "", case
+    cases = (0, 100, 4), (0, 5000, 10), (50, 100, 1), (99, 100, 8), (1, 1000, 5), (7, 30, 2)
+    yield from (("", case) for case in cases)
 
 
 take_the_ruler_off = Function(
@@ -204,9 +204,8 @@ which_experiment = Numbers(
 
 
 def _when(steps, train, test, solved=0.95):
-    first = [next((s for s, right in zip(steps, series, strict=True) if right >= solved), None)
-             for series in (train, test)]
-    return tuple(first)
+    return tuple(next((s for s, right in zip(steps, series, strict=True) if right >= solved), None)
+                 for series in (train, test))
 
 
 def _gap_only(steps, train, test):
@@ -254,8 +253,7 @@ def _drawn(rate, epochs, visits=None):
 
 def _rates() -> Iterator[tuple[str, tuple]]:
     draw = random.Random(4)
-    for _ in range(8):
-        yield "", (draw.uniform(0.05, 0.9), draw.uniform(0.2, 4))
+    yield from (("", (draw.uniform(0.05, 0.9), draw.uniform(0.2, 4))) for _ in range(8))
 
 
 no_stairs = Formula(
@@ -332,8 +330,8 @@ def _pass_at(n, c, k):
 
 
 def _samples() -> Iterator[tuple[str, tuple]]:
-    for case in ((10, 0, 3), (10, 1, 1), (10, 3, 5), (20, 18, 3), (200, 2, 100)):
-        yield "", case
+    cases = (10, 0, 3), (10, 1, 1), (10, 3, 5), (20, 18, 3), (200, 2, 100)
+    yield from (("", case) for case in cases)
 
 
 several_tries = Function(
