@@ -9,7 +9,8 @@ runs (`training_runs.csv`), of which mostly no more is known than parameters, to
 The baseline says: every run reaches the same share of the peak while its pipeline is full. It is
 hard to beat on large, well-tuned runs, so it stands beside every result. The error of a set of runs
 is the mean of |predicted / measured - 1|; beside it stands the median of predicted / measured,
-which says on which side the errors are. One set of constants serves all files: `PaceModel()`.
+which says on which side the errors are. One set of constants serves all files: each run is
+estimated with the profile of its library, which is one of `dtlib.composition.software_profiles`.
 
 The folder holds CSV files, as `benchmarks/published_times.py` reads them; those it lacks are passed
 over.
@@ -17,7 +18,6 @@ over.
 
 import argparse
 import csv
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -35,12 +35,19 @@ def error(ratios: list[float]) -> float:
     return mean(abs(ratio - 1) for ratio in ratios)
 
 
+def estimated(run, cluster: Cluster, software: str | None = None, dtype: str = "bf16") -> float:
+    """Seconds of a step of a run on a cluster, by the profile of its library or another one."""
+    software = software or run.software
+    options = {"batch": run.batch, "software": software, "dtype": dtype}
+    return estimate(run.spec, cluster, run.layout, **options)["step"]
+
+
 def report(name: str, runs) -> str:
     """One line: how many runs, and both errors with their medians. What cannot be is left out."""
     model, baseline, refused = [], [], 0
     for run in runs:
         try:
-            predicted = estimate(run.spec, run.cluster, run.layout, batch=run.batch)["step"]
+            predicted = estimated(run, run.cluster, dtype=getattr(run, "dtype", "bf16"))
         except ValueError:
             refused += 1
             continue
@@ -55,17 +62,13 @@ def report(name: str, runs) -> str:
 def one_by_one(runs) -> str:
     """A table: every run with its estimate, the baseline, and what was measured.
 
-    Under stage 3 also the estimate in which a node's ring goes through one of its ports.
+    Under stage 3 also the estimate in which the rings use all ports of a node.
     """
-    columns = "estimate", "one port", "baseline", "measured"
+    columns = "estimate", "all ports", "baseline", "measured"
     shown = f"{'':<18} {'GPUs':>5}" + "".join(f" {name:>9}" for name in columns)
     for run in runs:
-        one_port = Cluster(replace(run.node, nics=1), run.cluster.nodes)
-        clusters = [run.cluster, one_port if run.layout.zero == 3 else None]
-        seconds = [
-            c and estimate(run.spec, c, run.layout, batch=run.batch)["step"] for c in clusters
-        ]
-        seconds += [run.baseline(BASELINE), run.seconds]
+        all_ports = run.layout.zero == 3 and estimated(run, run.cluster, "megatron-2021")
+        seconds = [estimated(run, run.cluster), all_ports, run.baseline(BASELINE), run.seconds]
         shown += f"\n{run.name:<18} {run.ranks:>5}"
         shown += "".join(f" {s:>7.1f} s" if s else f" {'-':>9}" for s in seconds)
     return shown

@@ -1,6 +1,7 @@
 """An estimate of a training run from its description: memory, time and cost, before anything runs.
 
-`run`, what is asked; `memory` and `step`, the lines of the two; `sheet`, the estimate.
+It is the planner's sheet of one layout beside the account of its fullest rank. `run`, what is
+asked; `lines`, the lines of memory, step and run; `sheet`, the estimate.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,10 @@
 """What an estimate is asked for: a model, a cluster, a layout, and what is known or assumed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from dtlib.composition.planner.software import Software
 from dtlib.formulas.require import is_number, require, require_count
-from dtlib.foundations.roofline.pace import PaceModel
-from dtlib.layout import Layout
+from dtlib.layout import Layout, even_stages
 from dtlib.machines.machine import Cluster
 from dtlib.models.spec import TransformerSpec
 
@@ -13,8 +13,10 @@ from dtlib.models.spec import TransformerSpec
 class TrainingRun:
     """A run on the whole of a cluster; the fields are the arguments of `estimate`.
 
-    Raises ValueError, naming argument, value and rule, for what does not divide, for fields of the
-    layout that have no line in an estimate, and for shares outside (0, 1].
+    Layers that do not divide lie on its stages as evenly as can be, and a vocabulary that does not
+    is padded, as Megatron-LM does it: to a multiple of 128 words for each rank of a layer.
+    Raises ValueError, naming argument, value and rule, for sequences that do not divide and for
+    shares outside (0, 1].
     """
 
     spec: TransformerSpec
@@ -22,61 +24,52 @@ class TrainingRun:
     layout: Layout
     batch: int
     seq: int
+    software: Software
     dtype: str
     mfu: float | None
     efficiency: float | None
-    overlap: float
+    overlap: float | None
     tokens: float | None
     price: float | None
-    pace: PaceModel
+    padded: bool = field(init=False, default=False)
 
     def __post_init__(self):
-        self.layout.require_plain("estimate", "cp", "ep", "stages", "segment", "offload")
-        whole = isinstance(self.layout.recompute, str)
-        allowed = "'none', 'selective' or 'full'"
-        require(whole, "estimate", "recompute", self.layout.recompute, allowed)
-        self.layout.stage_layers(self.spec.layers)
-        self.layout.micro_batches(self.batch)
+        layout, layers, vocab = self.layout, self.spec.layers, self.spec.vocab
+        padded = vocab % layout.tp > 0
+        object.__setattr__(self, "padded", padded)
+        if padded:
+            at_once = 128 * layout.tp
+            spec = replace(self.spec, vocab=-(-vocab // at_once) * at_once)
+            object.__setattr__(self, "spec", spec)
+        if layout.stages is None and layers % layout.pp:
+            layout |= {"stages": even_stages(layers, layout.pp)}
+            object.__setattr__(self, "layout", layout)
+        layout.stage_layers(layers)
         self._check_shares()
 
     @property
     def gpu(self):
         return self.cluster.node.gpu
 
-    def kept(self, recompute: str) -> int:
-        """Bytes that one micro-batch leaves in all layers, on one of the ranks of a layer."""
-        layout = self.layout
-        shape = self.seq, layout.micro_batch, layout.tp, layout.sequence_parallel
-        return self.spec.activation_bytes(*shape, recompute, layout.flash)
-
-    def link(self, size: int, stride: int) -> tuple[float, float, str]:
-        """Latency, bandwidth and name of what joins `size` ranks that are `stride` ranks apart.
-
-        Inside a node it is the node's link. A ring across nodes leaves each node once in a round,
-        through the ports of all its members in the node; so do the other groups beside it.
-        """
-        node = self.cluster.node
-        if size * stride <= node.gpus:
-            link = node.link
-            return link.alpha, link.beta * self.pace.line_fraction, link.name
-        members = max(1, node.gpus // stride)
-        ports = members * node.nics / node.gpus
-        beta = min(node.link.beta, ports * node.nic.beta)
-        name = node.nic.name if ports == 1 else f"{ports:g} x {node.nic.name}"
-        return node.nic.alpha, beta * self.pace.line_fraction, name
+    @property
+    def micro_batches(self) -> int:
+        """How many a rank computes in a step."""
+        return self.layout.micro_batches(self.batch)
 
     def _check_shares(self):
-        share = is_number(self.overlap) and 0 <= self.overlap <= 1
-        require(share, "estimate", "overlap", self.overlap, "a share from 0 to 1")
         if self.mfu is not None and self.efficiency is not None:
             raise ValueError(
                 f"estimate: mfu is {self.mfu!r} and efficiency is {self.efficiency!r}, but an MFU "
                 "contains what the efficiency leaves out: give at most one of them"
             )
-        for name in ("mfu", "efficiency"):
+        for name, least, allowed in (
+            ("overlap", 0, "a share from 0 to 1"),
+            ("mfu", None, "a share above 0, to 1"),
+            ("efficiency", None, "a share above 0, to 1"),
+        ):
             share = getattr(self, name)
-            good = share is None or (is_number(share) and 0 < share <= 1)
-            require(good, "estimate", name, share, "a share above 0, to 1")
+            good = share is None or (is_number(share) and (0 < share <= 1 or share == least))
+            require(good, "estimate", name, share, allowed)
         for name in ("tokens", "price"):
             amount = getattr(self, name)
             good = amount is None or (is_number(amount) and amount > 0)

@@ -160,6 +160,7 @@ class Sheet(Mapping):
         """How a line grows with each given quantity: d log(line) / d log(quantity).
 
         An exponent of 1 says: twice the input, twice the output; 0 says that it does not matter.
+        What is a whole number by its nature, as the stage of ZeRO, has none.
         Equation: the logarithm of a ratio of two values, over that of their inputs.
         Arguments: `name` of a line; `step`, how far each input is moved, relatively.
         Returns the exponents, the largest first. Raises nothing.
@@ -172,12 +173,12 @@ class Sheet(Mapping):
         width = math.log1p(step) - math.log1p(-step)
         found = {}
         for feed in self.feeds(name):
-            value = self.given[feed].value
-            high, low = (
-                self.values_at(**{feed: value * (1 + sign * step)})[name] for sign in (1, -1)
-            )
+            if feed in NOTATION and NOTATION[feed].whole:
+                continue
+            around = self.given[feed].value * np.array([1 + step, 1 - step])
+            high, low = np.broadcast_to(self.values_at(**{feed: around})[name], 2)
             same = high == low
-            found[feed] = 0.0 if same else (math.log(high) - math.log(low)) / width
+            found[feed] = 0.0 if same else float(math.log(high) - math.log(low)) / width
         return dict(sorted(found.items(), key=lambda item: -round(abs(item[1]), 6)))
 
     def interval(

@@ -16,7 +16,7 @@ from dtlib.composition.planner.software import Software
 from dtlib.composition.planner.step import CAUSES
 from dtlib.foundations import Cluster, TransformerSpec, catalog, published_models
 from dtlib.foundations.cost.published_runs import bloom_run, sharded_runs, weak_scaling_runs
-from dtlib.foundations.roofline.pace import products_time
+from dtlib.foundations.roofline.pace import product_times, weight_products
 from dtlib.layout import POLICIES, Layout, even_stages
 from dtlib.layouts import Layouts
 from dtlib.parallelism.pipeline.cost import pipeline_step_time
@@ -160,23 +160,33 @@ def test_recomputing_takes_longer_and_a_divided_optimizer_steps_sooner():
     assert whole == pytest.approx(32 * divided, rel=1e-9)
 
 
-@pytest.mark.parametrize("tp", [1, 2, 8])
-def test_products_are_those_of_the_pace(tp):
-    """Independently: the products of one micro-batch as an estimate of part 1 adds them up."""
-    rows = Layouts.of([Layout(tp=tp, dp=32 // tp)], LLAMA.layers)
-    software = software_profiles["megatron"]
-    found = Passes(LLAMA, Machine(CLUSTER, 1.0), software, rows, 4096).products[:, 0]
-    expected = products_time(LLAMA, 4096, catalog["h100-sxm"], tp=tp)
-    assert (found[0] + found[2], found[1] + found[3]) == pytest.approx(expected, rel=1e-9)
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_products_take_as_long_as_the_share_of_their_speed_that_a_machine_sustains(share):
+    rows = Layouts.of([Layout(tp=2, dp=16)], LLAMA.layers)
+    software = software_profiles["fsdp"]
+    found = Passes(LLAMA, Machine(CLUSTER, share), software, rows, 4096).products
+    alone = product_times(LLAMA, [(2, 1, 4096)], catalog["h100-sxm"])[:4]
+    assert share * found == pytest.approx(alone, rel=1e-12)
 
 
 def test_experts_work_as_much_wherever_they_lie():
     """All ranks together multiply the same, however many of them share the experts."""
     work = []
     for ep in (1, 2, 8):
-        products = list(layer._products(MIXTRAL, 1, ep, 4096))
+        products = list(weight_products(MIXTRAL, 1, ep, 4096))
         work.append(sum(a * b * c * count for a, b, c, count, _ in products))
     assert work[0] == work[1] == work[2] == 4096 * MIXTRAL.matmul_params()
+
+
+def test_a_step_exchanges_what_its_stage_of_zero_says():
+    """Seconds of each collective once, or for every micro-batch, as Rajbhandari et al. have it."""
+    for zero, times in enumerate([(1, 0, 0), (0, 1, 1), (0, 3, 1), (0, 3, 6)]):
+        sheet = step_sheet(LLAMA, CLUSTER, Layout(dp=32, zero=zero), **TASK)
+        seconds = [sheet[f"{name}_time"] for name in ("reduced", "scattered", "gathered")]
+        assert sheet["m"] == 3
+        expected = sum(n * s for n, s in zip(times, seconds, strict=True))
+        assert sheet["comm"] == pytest.approx(expected, rel=1e-12)
+        assert sheet["comm"] > 0
 
 
 @pytest.mark.parametrize(("p", "m", "v"), [(1, 4, 1), (4, 8, 1), (8, 32, 2), (4, 4, 4)])

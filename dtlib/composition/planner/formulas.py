@@ -96,6 +96,29 @@ def stage_sends_time(m, v, hop_time):
     return 2 * m * v * hop_time
 
 
+@formula(
+    r"T_\text{replicas}",
+    "s",
+    "Rajbhandari et al. 2020",
+    "what replicas do not divide is reduced once; what they divide is scattered and gathered",
+)
+def replicas_exchange_time(zero, m, reduced_time, scattered_time, gathered_time):
+    """The time of all collectives of a step among replicas.
+
+    Each happens once in a step, except that from ZeRO's stage 2 on gradients are scattered for
+    every micro-batch, and in stage 3 weights are gathered for each of its passes.
+
+    >>> [replicas_exchange_time(zero, m=8, reduced_time=0, scattered_time=2, gathered_time=1)
+    ...  for zero in (1, 2, 3)]
+    [3, 17, 32]
+    """
+    return (
+        reduced_time
+        + where(zero < 2, 1, m) * scattered_time
+        + where(zero < 3, 1, 2 * m) * gathered_time
+    )
+
+
 @formula(r"T_\text{hide}", "s", "counting", "a backward pass takes two thirds of the work")
 def hiding_time(slowest_stage, m, zero):
     """The arithmetic under which the exchange of a step can hide.

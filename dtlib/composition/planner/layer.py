@@ -5,7 +5,6 @@ start all that. The GPU's part is a sum of causes: products, attention, streams 
 them moves bytes through memory), and what the ranks that share a layer send.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -15,6 +14,7 @@ from dtlib.composition.planner.machine import Machine
 from dtlib.composition.planner.software import WARP_PEAK, WARP_SHARE, Software
 from dtlib.formulas.require import require
 from dtlib.foundations.roofline.gemm import gemm_time
+from dtlib.foundations.roofline.pace import product_times
 from dtlib.layouts import Layouts
 from dtlib.models.activations import kept_tensors, layer_bytes
 from dtlib.models.spec import TransformerSpec
@@ -39,13 +39,20 @@ class Passes:
         return self.layouts.micro_batch * self.seq // self.layouts.cp
 
     @cached_property
-    def products(self) -> np.ndarray:
-        """Rows forward, backward, head forward, head backward: seconds of all products."""
+    def products_alone(self) -> np.ndarray:
+        """Rows forward, backward, head forward, head backward: seconds at the speed of single ones.
+
+        A step sustains a share of that speed.
+        """
         columns = self.layouts.tp, self.layouts.ep, self.tokens
-        pace = self.software.slowness / self.machine.sustained
-        found = pace * self._unique(_product_times, columns)
+        found = self.software.slowness * self._unique(_product_times, columns)
         grouped = found[4:] / self.software.kernels.grouped_share
         return np.concatenate([found[:2] + grouped, found[2:4]])
+
+    @property
+    def products(self) -> np.ndarray:
+        """The same rows, in a step."""
+        return self.products_alone / self.machine.sustained
 
     @cached_property
     def attention(self) -> np.ndarray:
@@ -175,51 +182,7 @@ def _combinations(columns) -> tuple[tuple[tuple[int, ...], ...], np.ndarray]:
 
 @lru_cache(maxsize=256)
 def _product_times(spec, gpu, seq, dtype, keys) -> np.ndarray:
-    """Seconds of the products of each (tp, ep, tokens): of layers, the head, the experts.
-
-    Two rows each, forward and backward.
-    """
-    shapes, owners, weights = [], [], []
-    for place, (tp, ep, tokens) in enumerate(keys):
-        for rows, inner, columns, count, kind in _products(spec, tp, ep, tokens):
-            for shape, backward in (
-                ((rows, columns, inner), 0),
-                ((rows, inner, columns), 1),
-                ((inner, columns, rows), 1),
-            ):
-                shapes.append(shape)
-                owners.append((2 * kind + backward, place))
-                weights.append(count)
-    unique, places = np.unique(np.array(shapes), axis=0, return_inverse=True)
-    seconds = gemm_time(*unique.T.astype(float), gpu, dtype)[places.ravel()]
-    found = np.zeros((6, len(keys)))
-    np.add.at(found, tuple(np.array(owners).T), seconds * np.array(weights))
-    return found
-
-
-def _products(spec, tp: int, ep: int, tokens: int):
-    """The products of one micro-batch on one rank: rows, inner, columns, how many, and their kind.
-
-    The first matrix of a block is cut by columns and the last one by rows; matrices of one part
-    with the same input are one product. Experts are loaded evenly: a rank of `ep` has its share of
-    them, and each gets the copies that are due to it from all.
-    """
-    fused = defaultdict(int)
-    for weight in spec.weights():
-        if not weight.multiplied:
-            continue
-        rows, count, kind = tokens, weight.multiplied, 1 if weight.part == "head" else 0
-        if weight.name.startswith("expert "):
-            moe = spec.moe
-            rows = -(-tokens * ep * moe.active // moe.experts)
-            count, kind = spec.expert_layers * -(-moe.experts // ep), 2
-        inner, columns = weight.shape
-        if weight.name.endswith(("output", "down")):
-            yield rows, -(-inner // tp), columns, count, kind
-        else:
-            fused[weight.part, rows, inner, count, kind] += -(-columns // tp)
-    for (_, rows, inner, count, kind), columns in fused.items():
-        yield rows, inner, columns, count, kind
+    return product_times(spec, keys, gpu, dtype)
 
 
 def _attention_dtype(dtype: str) -> str:
@@ -274,4 +237,4 @@ def check_shapes(spec: TransformerSpec, layouts: Layouts, seq: int) -> None:
     for name, values, good, allowed in rules:
         wrong = np.flatnonzero(~good)
         value = int(values[wrong[0]]) if len(wrong) else None
-        require(value is None, "step_times", name, value, allowed)
+        require(value is None, "a step", name, value, allowed)

@@ -77,4 +77,4 @@ def machine_of(cluster: Cluster) -> Machine:
     0.85
     """
     share = SUSTAINED.get(cluster.node.gpu.name, min(SUSTAINED.values()))
-    return Machine(cluster, share, SPREAD)
+    return Machine(cluster, share)

@@ -172,5 +172,5 @@ def software_named(software: "str | Software") -> Software:
         return software
     known = software_profiles.get(software) if isinstance(software, str) else None
     allowed = f"a Software, or one of {', '.join(software_profiles)}"
-    require(known is not None, "step_times", "software", software, allowed)
+    require(known is not None, "a step", "software", software, allowed)
     return known

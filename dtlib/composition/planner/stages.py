@@ -3,6 +3,7 @@
 import numpy as np
 
 from dtlib.composition.planner.layer import Passes, layer_params
+from dtlib.composition.planner.lines import EXCHANGED
 from dtlib.formulas.sheet import Given
 from dtlib.models.spec import TransformerSpec
 
@@ -46,28 +47,28 @@ def _hop_time(passes: Passes) -> np.ndarray:
     return np.where((of.pp == 1) | hides, 0.0, hop)
 
 
-def exchange_quantities(passes: Passes, m: np.ndarray) -> dict[str, Given]:
-    """Parameters of the fullest rank, and the seconds that replicas exchange in a step.
+def exchange_quantities(passes: Passes) -> dict[str, Given]:
+    """Seconds of the collectives among replicas, and what the optimizer of a rank moves.
 
-    ZeRO's stage 0 reduces all gradients, 1 scatters them and gathers weights, 2 scatters those of
-    each micro-batch, 3 gathers weights for each pass as well. Experts have replicas of their own.
+    ZeRO's stage 0 reduces all gradients, the others scatter them and gather weights. Experts have
+    replicas of their own.
     """
     of, spec, software = passes.layouts, passes.spec, passes.software
     dense, experts = layer_params(spec, of) * of.most_layers / spec.layers
     dense = dense + _end_params(spec, of.pp == 1) / of.tp
-    ranks = of.dp * of.cp
-    comm = _exchange_time(passes, m, dense, ranks, of.tp)
-    if spec.moe:
-        comm = comm + _exchange_time(passes, m, experts, ranks // of.ep, of.tp * of.ep)
-    divided = of.zero > 0
+    ranks, divided = of.dp * of.cp, of.zero > 0
     stepped = np.where(divided, dense / ranks + experts * of.ep / ranks, dense + experts)
-    return {
-        "stepped_bytes": Given(
-            software.optimizer_bytes * stepped, "B", "what the optimizer moves", "counted"
-        ),
-        "comm": Given(comm, "s", "exchange of the replicas"),
+    found = _exchanged(passes, dense, ranks, of.tp)
+    if spec.moe:
+        of_experts = _exchanged(passes, experts, ranks // of.ep, of.tp * of.ep)
+        found |= {f"experts_{name}": entry for name, entry in of_experts.items()}
+    overlap = np.where(of.zero < 2, software.overlap, software.ahead)
+    return found | {
         "overlap_fraction": Given(
-            np.where(of.zero < 2, software.overlap, software.ahead), "", "", software.name
+            overlap, "", "share of it that hides", f"profile {software.name!r}"
+        ),
+        "stepped_bytes": Given(
+            software.optimizer_bytes * stepped, "B", "bytes that the optimizer moves", "counted"
         ),
     }
 
@@ -79,21 +80,25 @@ def _end_params(spec: TransformerSpec, alone: np.ndarray) -> np.ndarray:
     return np.where(alone, first + last, max(first, spec.vocab * spec.hidden))
 
 
-def _exchange_time(passes: Passes, m, params, ranks, stride) -> np.ndarray:
-    """Seconds of the exchange of some parameters by ranks that are `stride` apart."""
-    of, software, machine = passes.layouts, passes.software, passes.machine
-    messages = np.where(of.zero > 0, software.messages * of.most_layers, 1)
+def _exchanged(passes: Passes, params, ranks, stride) -> dict[str, Given]:
+    """Seconds of each collective of some parameters, among ranks that are `stride` apart."""
+    of, software = passes.layouts, passes.software
+    divided = of.zero > 0
+    messages = np.where(divided, software.messages * of.most_layers, 1)
 
-    def time(operation, width, ports=None):
+    def time(operation, width):
         n = width * params / messages
-        return messages * machine.collective(operation, n, ranks, stride, ports)
+        found = passes.machine.collective(operation, n, ranks, stride)
+        if software.ports and (of.zero == 3).any():
+            few = passes.machine.collective(operation, n, ranks, stride, software.ports)
+            found = np.where(of.zero == 3, few, found)
+        return messages * found
 
-    whole = time("all_reduce", software.gradient_bytes)
-    scatter, gather = time("reduce_scatter", software.gradient_bytes), time("all_gather", 2)
-    full = whole
-    if (of.zero == 3).any():
-        ports = software.ports
-        full = time("reduce_scatter", software.gradient_bytes, ports)
-        full = m * (full + 2 * time("all_gather", 2, ports))
-    stages = [of.zero == 0, of.zero == 1, of.zero == 2]
-    return np.select(stages, [whole, scatter + gather, m * scatter + gather], full)
+    seconds = {
+        "reduced_time": np.where(divided, 0.0, time("all_reduce", software.gradient_bytes)),
+        "scattered_time": np.where(divided, time("reduce_scatter", software.gradient_bytes), 0.0),
+        "gathered_time": np.where(divided, time("all_gather", 2), 0.0),
+    }
+    return {
+        name: Given(time, "s", EXCHANGED[name], "collective_time") for name, time in seconds.items()
+    }

@@ -49,7 +49,7 @@ class PublishedRun:
 
     `batch` sequences make a step, each as long as the spec's context; `rate` counts repeated work,
     as its source does. A spec may have more layers than do work (`worked_layers`), where tables
-    fill up the stages at both ends.
+    fill up the stages at both ends. `software` names the library, as the planner's profiles do.
     """
 
     name: str
@@ -60,6 +60,7 @@ class PublishedRun:
     source: str
     node: Node = SELENE
     worked_layers: int | None = None
+    software: str = "megatron-2021"
 
     @property
     def ranks(self) -> int:
@@ -98,10 +99,10 @@ def _gpt(layers: int, hidden: int, heads: int) -> TransformerSpec:
     return TransformerSpec(name, layers, hidden, heads, 51200, tied=True, **ends)
 
 
-def _run(name, spec, ranks, batch, rate, source, **split) -> PublishedRun:
+def _run(name, spec, ranks, batch, rate, source, software="megatron-2021", **split):
     """All of them computed every layer again and stored the scores of attention meanwhile."""
     layout = Layout(recompute="full", flash=False, **split).on(ranks)
-    return PublishedRun(name, spec, layout, batch, rate * 1e12, source)
+    return PublishedRun(name, spec, layout, batch, rate * 1e12, source, software=software)
 
 
 _TABLE_1 = (
@@ -141,7 +142,7 @@ weak_scaling_runs: tuple[PublishedRun, ...] = tuple(
 sharded_runs: tuple[PublishedRun, ...] = tuple(
     _run(
         f"{size:g} B, stage 3", _gpt(*shape), ranks, batch, rate, _SC21.format(2),
-        micro_batch=micro_batch, zero=3,
+        "deepspeed", micro_batch=micro_batch, zero=3,
     )
     for size, shape, ranks, batch, micro_batch, rate in _TABLE_2
 )  # fmt: skip
@@ -150,7 +151,7 @@ bloom_run = replace(
     _run(
         "BLOOM 176B", _BLOOM, 384, 2048, 149.1,
         "BigScience Workshop 2022, log of the training: 105 s for a step",
-        tp=4, pp=12, micro_batch=2,
+        "deepspeed", tp=4, pp=12, micro_batch=2,
     ),
     node=JEAN_ZAY, worked_layers=70,
 )  # fmt: skip

@@ -1,20 +1,18 @@
-"""How long one GPU works on a micro-batch: products, attention, streams, and the gaps between.
+"""How long one GPU works on a micro-batch: products, attention, and streams.
 
 The nouns:
 
 - **Products**: the multiplications with weights; `gemm_time` knows their time from their shapes.
+  A step of thousands of long ones keeps only a share of the speed that each reaches alone.
 - **Attention**: the scores and what is summed with them, fused, at a share of the peak.
 - **Streams**: everything else (norms, activation functions, residuals, masks) moves bytes through
   memory and does hardly any arithmetic: each byte that is kept for the backward pass is touched a
   few times.
-- **Gaps**: a layer is some dozens of kernels, and small ones end before the next is there.
-
-`PaceModel` holds the constants, each with its reason. They were fitted once, together.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
-from functools import lru_cache
+
+import numpy as np
 
 from dtlib.formulas.formula import formula
 from dtlib.foundations.roofline.gemm import gemm_time
@@ -36,6 +34,21 @@ def arithmetic_time(flops, P, peak, peak_fraction):
     20.0
     """
     return flops / (P * peak * peak_fraction)
+
+
+@formula(
+    r"T_\text{long}",
+    "s",
+    "counting",
+    "the power of long products lowers the clock for the whole step, by the same share",
+)
+def sustained_time(alone_time, sustained):
+    """The time of products in a step, where the clock is lower than for one product by itself.
+
+    >>> sustained_time(alone_time=3.0, sustained=0.75)
+    4.0
+    """
+    return alone_time / sustained
 
 
 @formula(
@@ -69,84 +82,61 @@ def streaming_time(touches, kept_bytes, m, p, bandwidth, bandwidth_fraction):
     return touches * kept_bytes * m / p / (bandwidth * bandwidth_fraction)
 
 
-@formula(
-    r"T_\text{gap}",
-    "s",
-    "counting",
-    "the same for every layer and every GPU, which is a coarse assumption",
-)
-def gap_time(idle, passes, layers, m, p):
-    """The time in which a rank waits for its own kernels to start.
-
-    So much for every pass through every layer.
-
-    >>> gap_time(idle=0.0005, passes=3, layers=32, m=8, p=4)
-    0.096
-    """
-    return idle * passes * layers * m / p
-
-
-@dataclass(frozen=True)
-class PaceModel:
-    """What an estimate assumes about every GPU's code: four constants.
-
-    - `attention_fraction`: share of the peak that fused attention reaches, forward and backward.
-    - `touches`: a kept tensor is written and read once in the forward pass, as is one that is not
-      kept; the backward pass does the same again with the gradients.
-    - `idle`: gaps of one layer's pass; an optimised, compiled or captured step has fewer.
-    - `line_fraction`: share of a link's line rate that collectives reach after protocol overhead.
-    """
-
-    attention_fraction: float = 0.4
-    touches: float = 8
-    idle: float = 5e-4
-    line_fraction: float = 0.8
-
-
-def products_time(spec, tokens: int, gpu: GPU, *, tp: int = 1, dtype: str = "bf16"):
-    """The time of all products of one micro-batch, in all layers, on one of `tp` ranks.
+def product_times(spec, keys, gpu: GPU, dtype: str = "bf16") -> np.ndarray:
+    """Seconds of all products with weights for each (tp, ep, tokens) of `keys`, on one rank.
 
     Equation: for every matrix one product forward and two backward, for its inputs and for the
-    weights; matrices with the same input are one product, as libraries fuse them.
-    Arguments: `spec`, a TransformerSpec; `tokens` of the micro-batch; `gpu`; `tp` ranks that share
-    every matrix; `dtype`. Returns (forward, backward) in seconds. Raises ValueError as
-    `gemm_time` does. Source: `gemm_time`.
+    weights; matrices of one part with the same input are one product, as libraries fuse them.
+    Arguments: `spec`, a TransformerSpec; `keys`, rows of `tp` ranks that share every matrix, `ep`
+    that share the experts, and the `tokens` of a micro-batch; `gpu`; `dtype`.
+    Returns six rows: of layers forward and backward, of the head, and of experts.
+    Raises ValueError as `gemm_time` does. Source: `gemm_time`.
 
     >>> from dtlib.foundations import catalog, published_models
     >>> llama = published_models["llama-3.1-8b"]
-    >>> forward, backward = products_time(llama, 8192, catalog["h100-sxm"])
-    >>> 1.9 < backward / forward < 2.2
+    >>> forward, backward, *_ = product_times(llama, [(1, 1, 8192)], catalog["h100-sxm"])
+    >>> bool(1.9 < backward / forward < 2.2)
     True
     """
-    return _products_time(spec, tokens, gpu.name, gpu, tp, dtype)
+    shapes, owners, weights = [], [], []
+    for place, (tp, ep, tokens) in enumerate(keys):
+        for rows, inner, columns, count, kind in weight_products(spec, tp, ep, tokens):
+            for shape, backward in (
+                ((rows, columns, inner), 0),
+                ((rows, inner, columns), 1),
+                ((inner, columns, rows), 1),
+            ):
+                shapes.append(shape)
+                owners.append((2 * kind + backward, place))
+                weights.append(count)
+    unique, places = np.unique(np.array(shapes), axis=0, return_inverse=True)
+    seconds = gemm_time(*unique.T.astype(float), gpu, dtype)[places.ravel()]
+    found = np.zeros((6, len(keys)))
+    np.add.at(found, tuple(np.array(owners).T), seconds * np.array(weights))
+    return found
 
 
-@lru_cache(maxsize=1024)
-def _products_time(spec, tokens, name, gpu, tp, dtype):
-    forward = backward = 0.0
-    for (inner, columns), copies in _products(spec, tp).items():
-        forward += copies * gemm_time(tokens, columns, inner, gpu, dtype)
-        backward += copies * gemm_time(tokens, inner, columns, gpu, dtype)
-        backward += copies * gemm_time(inner, columns, tokens, gpu, dtype)
-    return forward, backward
+def weight_products(spec, tp: int, ep: int, tokens: int):
+    """The products of one micro-batch on one rank: rows, inner, columns, how many, and their kind.
 
-
-def _products(spec, tp: int) -> dict[tuple[int, int], int]:
-    """The matrices (inner, columns) that one rank multiplies with, and how many of each.
-
-    The first matrix of a block is cut by columns and the last one by rows; those of one part that
-    have the same input are one product.
+    Kinds are 0 for layers, 1 for the head, 2 for experts. The first matrix of a block is cut by
+    columns and the last one by rows; matrices of one part with the same input are one product.
+    Experts are loaded evenly: a rank of `ep` has its share of them, and each gets the copies that
+    are due to it from all.
     """
     fused = defaultdict(int)
-    found: dict[tuple[int, int], int] = defaultdict(int)
     for weight in spec.weights():
         if not weight.multiplied:
             continue
+        rows, count, kind = tokens, weight.multiplied, 1 if weight.part == "head" else 0
+        if weight.name.startswith("expert "):
+            moe = spec.moe
+            rows = -(-tokens * ep * moe.active // moe.experts)
+            count, kind = spec.expert_layers * -(-moe.experts // ep), 2
         inner, columns = weight.shape
         if weight.name.endswith(("output", "down")):
-            found[-(-inner // tp), columns] += weight.multiplied
+            yield rows, -(-inner // tp), columns, count, kind
         else:
-            fused[weight.part, inner, weight.multiplied] += -(-columns // tp)
-    for (_, inner, copies), columns in fused.items():
-        found[inner, columns] += copies
-    return dict(found)
+            fused[weight.part, rows, inner, count, kind] += -(-columns // tp)
+    for (_, rows, inner, count, kind), columns in fused.items():
+        yield rows, inner, columns, count, kind
