@@ -89,8 +89,9 @@ def _best_steps(runs: list[dict], kind: str, batch: int) -> list[float]:
 def _place(run: ToLoss, place: dict) -> dict:
     squares = {f"{size}_squares": [float(f"{x:.7g}") for x in place[size]]
                for size in ("small", "large")}  # fmt: skip
-    return {"batch": run.batch, "rate": run.rate, "step": place["step"],
-            "excess": round(place["excess"], 6), "small": SMALL, "large": LARGE} | squares  # fmt: skip
+    facts = {"batch": run.batch, "rate": run.rate, "step": place["step"],
+             "excess": round(place["excess"], 6), "small": SMALL, "large": LARGE}  # fmt: skip
+    return facts | squares
 
 
 if __name__ == "__main__":

@@ -21,6 +21,21 @@ def rulers() -> Motif:
     return motif
 
 
+def tangents() -> Motif:
+    """Tokens against size: lines of equal loss, and budgets that touch them at the best model."""
+    motif, law = Motif(), LossSurface.besiroglu()
+    x, y = log_scale(3e7, 3e13, 6, WIDTH - 6), log_scale(3e9, 3e13, HEIGHT - 6, 6)
+    for C in (1e20, 1e22, 1e24):
+        best = law.optimum(C)
+        sizes = [best.N * 2 ** (k / 4) for k in range(-40, 61)]
+        equal = [(N, law.isoloss(N, best.loss)) for N in sizes]
+        motif.line([(x(N), y(D)) for N, D in equal if 3e9 < D < 3e13 and 3e7 < N < 3e13], "soft", 2)
+        budget = [(N, C / 6 / N) for N in sizes]
+        motif.line([(x(N), y(D)) for N, D in budget if 3e9 < D < 3e13 and N > 3e7], "forward", 2)
+        motif.dot(x(best.N), y(best.D), 4, "backward")
+    return motif
+
+
 def valleys() -> Motif:
     """Losses against size at four budgets, and the line through their lowest points."""
     motif, law = Motif(), LossSurface.besiroglu()
@@ -51,4 +66,4 @@ def batches() -> Motif:
     return motif
 
 
-CHAPTERS = {"8": valleys, "9": rulers, "10": batches}
+CHAPTERS = {"7": tangents, "8": valleys, "9": rulers, "10": batches}

@@ -7,6 +7,7 @@ something else on every number of ranks.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dtlib.formulas.require import require, require_count, require_not_negative
 
@@ -58,7 +59,7 @@ class BatchRamp:
     def __post_init__(self):
         starts = [start for start, _ in self.stages]
         allowed = "samples that begin at 0 and rise from stage to stage"
-        rising = starts[:1] == [0] and all(a < b for a, b in zip(starts, starts[1:], strict=False))
+        rising = starts[:1] == [0] and all(a < b for a, b in pairwise(starts))
         require(rising, "BatchRamp", "starts of stages", starts, allowed)
         for _, batch in self.stages:
             require_count("BatchRamp", batch=batch)

@@ -66,7 +66,7 @@ class NoiseScale:
 
     @property
     def value(self) -> float:
-        """tr Sigma / |G|^2; infinite where the estimate of the gradient's square is not positive."""
+        """tr Sigma / |G|^2; infinite where |G|^2 is estimated as 0 or less."""
         return self.noise / self.signal if self.signal > 0 else math.inf
 
 

@@ -9,7 +9,6 @@ import torch
 import torch.distributed as dist
 
 from dtlib.formulas.require import require, require_count
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.scaling_laws.noise.estimate import NoiseScale, noise_scale
 
 
@@ -26,7 +25,7 @@ class NoiseMeter:
 
     def __init__(self, batch: int, group):
         require_count("NoiseMeter", batch=batch)
-        _, self.ranks = ranks_of(group)
+        self.ranks = _ranks_of(group)
         allowed = "at least 2: one rank alone has gradients of one batch size"
         require(self.ranks > 1, "NoiseMeter", "ranks", self.ranks, allowed)
         self.batch, self.group = batch, group
@@ -52,7 +51,7 @@ class NoiseMeter:
         self.large.append(gradient_square(module))
 
     def scale(self, last: int = 0) -> NoiseScale:
-        """What the last so many steps say, or all for 0. Raises ValueError before the first step."""
+        """What the last so many steps say, or all for 0. Raises ValueError before the first."""
         return noise_scale(
             self.small[-last:], self.large[-last:], self.batch, self.batch * self.ranks
         )
@@ -67,7 +66,16 @@ def gradient_square(module: torch.nn.Module) -> float:
 def consumed_by_all(own: int, group) -> int:
     """The samples of all ranks in a step of which this rank had `own`: one all-reduce."""
     require_count("consumed_by_all", 0, own=own)
-    ranks_of(group)
+    _ranks_of(group)
     count = torch.tensor(own)
     dist.all_reduce(count, group=group)
     return int(count)
+
+
+def _ranks_of(group) -> int:
+    """How many ranks the group has. Raises for no group and for one without this process."""
+    if group is None:
+        raise TypeError("group = None; a group is given explicitly, such as dist.group.WORLD")
+    if dist.get_rank(group) < 0:
+        raise ValueError(f"group = {group}: this process does not belong to it")
+    return dist.get_world_size(group)

@@ -56,7 +56,7 @@ class NoisyQuadratic:
         return self._most_rate(self.squares)
 
     def gradients(self, batch: int, draw):
-        """One gradient of every sample of a batch at the start, drawn: shape (batch, directions)."""
+        """A gradient of every sample of a batch at the start, drawn: (batch, directions)."""
         noise = draw.normal(size=(batch, self.h.size)) * np.sqrt(self.variances)
         return self.h * np.sqrt(self.squares) + noise
 

@@ -14,7 +14,10 @@ from dtlib.later import np
 
 
 @formula(
-    r"\eta_B", "", "Malladi et al. 2022", "Adam; the batch is mostly noise; from one to many samples"
+    r"\eta_B",
+    "",
+    "Malladi et al. 2022",
+    "Adam; the batch is mostly noise; from one to many samples",
 )
 def square_root_rate(learning_rate, batch):
     """The rate of Adam at a batch, when it was found at a batch of one: noise of a step is kept.

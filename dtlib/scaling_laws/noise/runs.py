@@ -178,7 +178,7 @@ def stored(folder: Path, evaluation: QuantileText, targets: Iterable[float]):
             found = train_to(run, targets, evaluation, most_steps)
             steps = [[target, count] for target, count in found.items()]
             write_whole(path, json.dumps(asdict(run) | {"steps": steps}))
-        return {target: count for target, count in json.loads(path.read_text())["steps"]}
+        return dict(json.loads(path.read_text())["steps"])
 
     return evaluate
 

@@ -61,7 +61,9 @@ def sample_efficiency(noise_batch, batch):
     return 1 / (1 + batch / noise_batch)
 
 
-@formula(r"\eta_\text{SGD}", "", "Polyak 1964", "the rate is small: weights move little in a memory")
+@formula(
+    r"\eta_\text{SGD}", "", "Polyak 1964", "the rate is small: weights move little in a memory"
+)
 def momentum_rate(learning_rate, momentum):
     """The rate of plain SGD that does what this rate does with momentum.
 

@@ -1,6 +1,7 @@
 """Steps against samples: the one-step theory, the fit, time and price, the exact quadratic."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_the_simple_noise_scale_is_the_noise_scale_where_all_directions_curve_al
 
 
 def test_the_hyperbola_is_the_curve_of_all_batches():
-    S, fewest, noise, batch = sympy.symbols("S fewest noise batch", positive=True)
+    fewest, noise, batch = sympy.symbols("fewest noise batch", positive=True)
     steps, samples = steps_to_loss(fewest, noise, batch), samples_to_loss(fewest, noise, batch)
     assert sympy.simplify((steps / fewest - 1) * (samples / (fewest * noise) - 1) - 1) == 0
     assert sympy.simplify(samples - steps * batch) == 0
@@ -117,7 +118,7 @@ def test_tuned_runs_lie_on_a_hyperbola_and_untuned_ones_do_not():
     same = [model.steps_to(0.1 * model.loss, batch, rates[2]) for batch in BATCHES[2:]]
     untuned = fit_hyperbola(BATCHES[2:], same)
     assert untuned.noise_batch < 0.5 * fit.noise_batch  # one rate for all fakes an early knee
-    assert all(a <= b * 1.0001 for a, b in zip(rates, rates[1:], strict=False))
+    assert all(a <= b * 1.0001 for a, b in pairwise(rates))
 
 
 def test_small_batches_want_a_rate_in_proportion_and_large_ones_the_same():

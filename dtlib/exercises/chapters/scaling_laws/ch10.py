@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
 
 from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
@@ -66,7 +65,7 @@ rate_for_a_batch = Numbers(
         Asked("linear", 0.016, slips={0.001 / 16: "it rises with the batch"}),
         Asked("root", 0.004, slips={0.00025: "it rises with the batch"}),
         Asked("noise", _BETWEEN, slips={
-              0.001 * best_rate(1, 256, 4096) / best_rate(1, 4096, 256): "which is the noise scale?",
+              0.001 * best_rate(1, 256, 4096) / best_rate(1, 4096, 256): "which is the scale?",
               0.001 * (1 + 2390 / 4096) / (1 + 2390 / 256): "that divides where it must multiply"}),
     ],
     "in proportion while noise prevails, and then no more", keyed=True,
@@ -108,11 +107,12 @@ def _layers() -> Iterator[tuple[str, tuple]]:
 
 
 def _same_moves(given, right, *_) -> None:
-    for layer, (got, due) in enumerate(zip(items(given, "the layers", len(right)), right, strict=True)):
-        for place, (x, y) in enumerate(zip(items(got, f"layer {layer}", len(due)), due, strict=True)):
-            if y == 0 and x == 0:
-                continue
-            number(x, y, f"layer {layer}, entry {place}", tolerance=1e-9)
+    layers = zip(items(given, "the layers", len(right)), right, strict=True)
+    for layer, (got, due) in enumerate(layers):
+        entries = zip(items(got, f"layer {layer}", len(due)), due, strict=True)
+        for place, (x, y) in enumerate(entries):
+            if x or y:
+                number(x, y, f"layer {layer}, entry {place}", tolerance=1e-9)
 
 
 equal_relative_updates = Function(
@@ -218,7 +218,8 @@ def _meter(gradients, own, *, biased=False, mixed=False, ratio=False):
 
 def _gradients() -> Iterator[tuple[str, tuple]]:
     yield "two ranks of one sample", ([[2.0, 0.0], [1.0, 1.0]], 1)
-    yield "four ranks of 8", ([[1.0, 2.0, 0.5], [0.5, 1.0, 1.5], [2.0, 2.5, -1.0], [1.0, 0.5, 1.0]], 8)
+    four = [[1.0, 2.0, 0.5], [0.5, 1.0, 1.5], [2.0, 2.5, -1.0], [1.0, 0.5, 1.0]]
+    yield "four ranks of 8", (four, 8)
     yield "three ranks of 5", ([[3.0, -1.0], [2.5, 0.0], [2.0, 1.0]], 5)
 
 
