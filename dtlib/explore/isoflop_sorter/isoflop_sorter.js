@@ -10,6 +10,9 @@ const settingOf = ({ run, settings }, { counted, warmup, training }) => {
   return found ? settings[found[3]] : null;
 };
 
+const millions = (N) => `${+(N / 1e6).toPrecision(3)} million`;
+const inMillions = (N) => `${+(N / 1e6).toPrecision(1)}`;
+
 const isOf = ({ budget }, state) => Math.abs(Math.log(budget / state.budget)) < 0.1;
 
 function view(spec, state) {
@@ -38,14 +41,14 @@ function view(spec, state) {
 }
 
 const bestOf = (one) =>
-  !one ? "no runs" : one.best ? `${formatQuantity(one.best, "", 3)} parameters` : "not seen";
+  !one ? "no runs" : one.best ? `${millions(one.best)} parameters` : "not seen";
 
 function aboutOf(one, { budget }) {
   const at = `At ${formatQuantity(budget, "FLOP")}`;
   if (!one) return `${at} there are no runs.`;
   if (!one.best) return `${at} no best model is seen: ${one.refused}.`;
   const each = formatQuantity(budget / 6 / one.best ** 2, "", 3);
-  return `${at} the best has ${formatQuantity(one.best, "", 3)} parameters and ${each} tokens for each.`;
+  return `${at} the best has ${millions(one.best)} parameters and ${each} tokens for each.`;
 }
 
 function draw(spec, state, { setting }, width) {
@@ -62,10 +65,10 @@ function draw(spec, state, { setting }, width) {
     marks: [
       mark.text({ x: 4, y: 18 }, "loss (nats per token) ↑"),
       levels([3, 4, 5, 6], box.left, box.right, up, (v) => `${v}`),
-      axisBelow(decades(...PARAMS, 5), across, box, 20, (v) => formatQuantity(v, "")),
-      mark.text({ x: box.right, y: box.bottom + 38, ...end }, "parameters that are counted →"),
-      mark.text({ x: 4, y: low.top - 10 }, "best size ↑"),
-      levels([1e6, 1e7, 1e8, 1e9], low.left, low.right, rise, (v) => formatQuantity(v, "")),
+      axisBelow(decades(...PARAMS, 5), across, box, 20, inMillions),
+      mark.text({ x: box.right, y: box.bottom + 38, ...end }, "parameters that are counted, in millions →"),
+      mark.text({ x: 4, y: low.top - 10 }, "best size, in millions of parameters ↑"),
+      levels([1e6, 1e7, 1e8, 1e9], low.left, low.right, rise, inMillions),
       axisBelow(decades(along.invert(low.left), along.invert(low.right), 5), along, low, 20, (v) =>
         formatQuantity(v, "FLOP"),
       ),

@@ -26,10 +26,10 @@ PORIAN_SETTINGS = {
     setting.name: setting
     for setting in (
         Setting("kaplan", "as Kaplan et al. did it", 0.834),
-        Setting("head", "the last layer's parameters and FLOPs are counted", 0.701),
-        Setting("warmup", "the warm-up is short, so that small models are past it", 0.604),
-        Setting("decay", "the cosine ends when the run ends", 0.571),
-        Setting("tuned", "no decay, but rate, batch and Adam's beta_2 fit the size", 0.497),
+        Setting("head", "last layer counted", 0.701),
+        Setting("warmup", "and a short warm-up", 0.604),
+        Setting("decay", "and a decay that ends with the run", 0.571),
+        Setting("tuned", "or no decay, but rate and batch tuned", 0.497),
     )
 }
 
