@@ -68,11 +68,6 @@ def points(table: Judged) -> list[list[float]]:
     ]
 
 
-def some(ratios: list[float]) -> list[float]:
-    places = np.linspace(0, len(ratios) - 1, min(MOST, len(ratios))).round().astype(int)
-    return [round(sorted(ratios)[at], 4) for at in places]
-
-
 def others(folder: Path, cells: list[Cell]) -> dict[str, float]:
     """Errors of memory and of collectives over several nodes, and the regrets, by their goals."""
     peaks = {
@@ -160,8 +155,6 @@ def record(folder: Path) -> None:
         counts=[len(table.planner) for table in judged],
         middles=[table.middle.__name__ for table in judged],
         goals=GOALS | OTHER_GOALS, peers=PEERS,
-        ratios={table.name: some(table.planner) for table in judged},
-        share_ratios={table.name: some(table.share) for table in judged},
         points={table.name: points(table) for table in judged},
         pairs=pairs_apart(ours), repeated=[round(spread, 2) for spread in repeated(ours)],
         cells=[[c.ranks, *np.round([c.first, c.five, c.four, c.floor], 4).tolist()] for c in cells],
