@@ -124,6 +124,17 @@ which_trials = question(
     "the same shares, the same equation: a fourth layout must be unlike them",
 )
 
+whose_core = question(
+    "pause-whose-core",
+    "Four ranks on two cores are a pipeline of four equal stages, and the whole batch is one "
+    "micro-batch. How many of the two cores compute on average?",
+    Asked("cores", 1, slips={
+          2: "which other rank has something to do?",
+          0.5: "the rank that works has a core to itself",
+          0.25: "there are two cores, and one rank that works"}),
+    "one rank works at any time, at full pace: as fast as on four cores, and no faster",
+)
+
 which_program = question(
     "pause-which-program",
     "A plan has ZeRO's first stage and eight pipeline stages. Which of the three programs above "
