@@ -27,6 +27,7 @@ a ping-pong as long as the rank says that began it.
     recompute-policies      see memory/recompute_policies.py
     zero-against-fsdp       see memory/zero_against_fsdp.py
     offload-lookahead       see memory/offload_lookahead.py
+    plan-on-ranks           see composition/plan_on_ranks.py
 """
 
 import time
@@ -34,6 +35,7 @@ import time
 from benchmarks.collectives.collective_times import measure_collectives
 from benchmarks.collectives.eight_primitives import measure_eight_primitives
 from benchmarks.collectives.ring_timeline import measure_ring_timeline
+from benchmarks.composition.plan_on_ranks import measure_plan_on_ranks
 from benchmarks.foundations.data_loader import measure_data_loader
 from benchmarks.foundations.fleet_law import measure_fleet_law
 from benchmarks.foundations.interrupted_run import measure_interrupted, measure_scaling
@@ -182,6 +184,7 @@ def main() -> None:
         ("memory-peak", measure_memory_peak),
         ("recompute-policies", measure_recompute_policies),
         ("zero-against-fsdp", measure_zero_against_fsdp),
+        ("plan-on-ranks", measure_plan_on_ranks),
         ("offload-lookahead", measure_offload_lookahead),
     ):
         start = time.perf_counter()
