@@ -31,7 +31,7 @@ def best_rate(most_rate, noise_batch, batch):
     return most_rate / (1 + noise_batch / batch)
 
 
-@formula("S", "", _SOURCE, _QUADRATIC)
+@formula(r"S_\text{loss}", "", _SOURCE, _QUADRATIC)
 def steps_to_loss(fewest_steps, noise_batch, batch):
     """The steps to a loss at a batch size: the fewest, and again as many at the noise scale.
 
@@ -41,7 +41,7 @@ def steps_to_loss(fewest_steps, noise_batch, batch):
     return fewest_steps * (1 + noise_batch / batch)
 
 
-@formula(r"D_\text{samples}", "", _SOURCE, _QUADRATIC)
+@formula(r"D_\text{loss}", "", _SOURCE, _QUADRATIC)
 def samples_to_loss(fewest_steps, noise_batch, batch):
     """The samples to a loss at a batch size: those of an arbitrarily small batch, and B a step.
 
@@ -84,8 +84,8 @@ def momentum_rate(learning_rate, momentum):
 def loss_time(fewest_steps, noise_batch, batch, sample_time, P, fixed_time):
     """How long a run takes to a loss: its steps, times the time of one.
 
-    >>> loss_time(1000, noise_batch=100, batch=100, sample_time=0.1, P=10, fixed_time=1)
-    4000.0
+    >>> loss_time(1000, noise_batch=100, batch=50, sample_time=0.2, P=5, fixed_time=3)
+    15000.0
     """
     return steps_to_loss(fewest_steps, noise_batch, batch) * (batch * sample_time / P + fixed_time)
 
@@ -107,7 +107,7 @@ def fastest_batch(noise_batch, sample_time, P, fixed_time):
     The geometric mean of the noise scale and of the batch whose work takes as long as what is
     fixed.
 
-    >>> round(fastest_batch(noise_batch=100, sample_time=0.1, P=40, fixed_time=1), 6)
+    >>> round(fastest_batch(noise_batch=100, sample_time=0.1, P=20, fixed_time=2), 6)
     200.0
     """
     return sqrt(noise_batch * P * fixed_time / sample_time)
