@@ -86,7 +86,7 @@ two_divisions = Numbers(
               "that is what the rule loses; what does the printed size lose?",
               0: "the sizes differ, so it cannot be nothing"}),
     ],
-    "less than half the size, and hardly a hundredth of a nat", keyed=True,
+    "less than half the size, and less than a hundredth of a nat", keyed=True,
 )
 
 _D7 = 20 * 7e9

@@ -72,7 +72,7 @@ ten_per_cent = question(
 )
 
 what_halving_costs = question(
-    "what-halving-costs",
+    "ask-what-halving-costs",
     "Both powers of a law are one half. How many times the compute halves the best run's excess?",
     Asked("times", excess_compute_factor(0.5, 0.5), "×", {
           4: "the budget is shared: the excess falls as the fourth root",
@@ -82,7 +82,7 @@ what_halving_costs = question(
 )
 
 smaller_than_either = question(
-    "smaller-than-either",
+    "ask-smaller-than-either",
     "alpha is 0.3 and beta is endless: the data are never scarce, however few. With which power "
     "does the excess of the best run fall?",
     Asked("power", frontier_power(0.3, 1e12), slips={
@@ -93,7 +93,7 @@ smaller_than_either = question(
 )
 
 what_the_interval_holds = question(
-    "what-the-interval-holds",
+    "ask-what-the-interval-holds",
     "A bootstrap interval of a fitted law gets four times as many runs of the same kind. The law's "
     "form is a little wrong. What happens to the interval and to the error far away?",
     Chosen("happens", "the interval halves, the error stays", {
