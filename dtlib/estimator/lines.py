@@ -13,6 +13,7 @@ from dtlib.foundations.cost.steps import (
 from dtlib.foundations.roofline.pace import arithmetic_time
 from dtlib.memory import pipeline_memory
 from dtlib.models.work import model_flops_utilisation, training_flops
+from dtlib.parallelism import micro_batch_count
 
 _COUNTED = "counted by the spec"
 _RANKS_OWN = {"layers": "rank_layers", "again": "repeated", "work": "backward_work"}
@@ -32,10 +33,20 @@ def memory_lines(run: TrainingRun) -> tuple[dict[str, Given], dict[str, Line]]:
     )  # fmt: skip
     fullest = max(accounts, key=lambda one: one["memory"])
     account = settled(renamed(fullest, **_RANKS_OWN), *_CHOICES)
+    given = _but_m(account.given) | {"replicas": Given(run.layout.dp, "", "replicas")}
     sums = [name for name in account.lines["memory"].parts if name != "state"]
     terms = [term for name in sums for term in account.lines[name].parts]
     lines = {name: one for name, one in account.lines.items() if name not in sums}
-    return account.given, lines | {"memory": total("state", *terms, within="hbm")}
+    return given, {
+        "m": line(micro_batch_count, label="micro-batches of one rank", dp="replicas"),
+        **lines,
+        "memory": total("state", *terms, within="hbm"),
+    }
+
+
+def _but_m(given: dict[str, Given]) -> dict[str, Given]:
+    """What is given, without the micro-batches, which an estimate has a line for."""
+    return {name: entry for name, entry in given.items() if name != "m"}
 
 
 def work_lines(run: TrainingRun) -> tuple[dict[str, Given], dict[str, Line]]:
@@ -80,7 +91,7 @@ def step_lines(run: TrainingRun) -> tuple[dict[str, Given], dict[str, Line]]:
         sheet = _at_efficiency(run, sheet)
     sheet = without_zeros(settled(sheet, *_CHOICES), "step")
     utilised = line(model_flops_utilisation, label="MFU", flops="work", time="step")
-    return sheet.given, sheet.lines | {"mfu": utilised}
+    return _but_m(sheet.given), sheet.lines | {"mfu": utilised}
 
 
 def _at_efficiency(run: TrainingRun, sheet: Sheet) -> Sheet:

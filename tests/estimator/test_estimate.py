@@ -254,6 +254,18 @@ def test_sabotage_an_input_that_is_left_out_breaks_that_sum():
     assert weighted != pytest.approx(1, abs=1e-3)
 
 
+def test_sensitivity_has_the_exponents_of_what_is_no_count_the_largest_first():
+    run = of(zero=3)
+    found, exponents = run.sensitivity("step"), run.exponents("step")
+    assert found == {name: exponents[name] for name in found}
+    sizes = [abs(x) for x in found.values()]
+    assert sizes == sorted(sizes, reverse=True) and len(sizes) > 8
+    assert {"b_alone", "overlap_fraction", "sustained"} <= set(found)
+    assert not {"m", "layers", "P", "p"} & set(found)
+    with pytest.raises(KeyError, match="no line 'steps'"):
+        run.sensitivity("steps")
+
+
 def test_what_work_depends_on_has_exponent_one_and_what_was_forgotten_zero():
     run = of(mfu=0.45, tokens=600e9)
     exponents = run.exponents("run")
