@@ -139,7 +139,7 @@ LATER = (
            (0.28, 0.37, 0.57)),
     Symbol("shrink", r"k_\Psi", "",
            "size of a model over that of the compute-optimal one with the same loss", _LOSS,
-           (0.2, 0.5, 1, 2)),
+           (0.8, 1, 2)),
     Symbol("served", r"D_\text{serve}", "", "tokens that a model reads and writes once it is in use",
            _LOSS, (1e11, 1e13)),
     Symbol("unique_tokens", "U_D", "", "tokens of a text, each counted once", _LOSS, (1e8, 1e11)),

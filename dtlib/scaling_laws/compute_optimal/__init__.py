@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dtlib.scaling_laws.compute_optimal.synthetic import isoflop_runs, surface_curves
     from dtlib.scaling_laws.compute_optimal.published import PORIAN_SETTINGS, porian_runs
     from dtlib.scaling_laws.compute_optimal.serving import (
-        Lifetime,
+        ServedModel,
         least_params,
         least_shrink,
         lifetime_flops,

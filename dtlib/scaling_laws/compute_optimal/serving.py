@@ -68,7 +68,7 @@ def lifetime_flops(params, tokens, served):
 
 
 @dataclass(frozen=True)
-class Lifetime:
+class ServedModel:
     """A model of `N` parameters that is trained on `D` tokens and then serves `served` tokens."""
 
     N: float
@@ -103,7 +103,7 @@ def least_params(surface: LossSurface, loss: float) -> float:
     return (surface.A / (loss - surface.E)) ** (1 / surface.alpha)
 
 
-def lifetime_optimum(surface: LossSurface, loss: float, served: float = 0.0) -> Lifetime:
+def lifetime_optimum(surface: LossSurface, loss: float, served: float = 0.0) -> ServedModel:
     """The model that reaches a loss with the fewest FLOPs of training and serving together.
 
     Equation: minimise 6 N D + 2 N D_serve under L(N, D) = loss. Its slope along the curve of the
@@ -127,4 +127,4 @@ def lifetime_optimum(surface: LossSurface, loss: float, served: float = 0.0) -> 
         return math.log(surface.alpha * size / (surface.beta * data)) - math.log1p(served / (3 * D))
 
     N = least * (1 + math.exp(root_between(slope, -30.0, 30.0)))
-    return Lifetime(N, surface.isoloss(N, loss), served)
+    return ServedModel(N, surface.isoloss(N, loss), served)

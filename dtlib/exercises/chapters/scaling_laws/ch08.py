@@ -1,15 +1,20 @@
 """The exercises of chapter 8, Compute-optimal training, in the order of its page."""
 
 import math
-from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
-from dtlib.exercises.judge import Limit, items, number, real
-from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.judge import Limit
+from dtlib.exercises.judges.isoflops import (
+    foot,
+    foot_cases,
+    same_foot,
+    same_winners,
+    winner_cases,
+    winners,
+)
 from dtlib.scaling_laws.compute_optimal.repetition import effective_tokens
 from dtlib.scaling_laws.loss_surface.surface import best_params, run_loss
 
@@ -108,100 +113,32 @@ ratio_exactly = Formula(
 )
 
 
-def _foot(params, losses, *, logs=True, log_loss=True, bends=True, inside=True):
-    x = [math.log(N) if logs else N for N in params]
-    y = [math.log(L) if log_loss else L for L in losses]
-    middle = sum(x) / len(x)
-    z = [(one - middle) / (max(x) - min(x)) for one in x]
-    bend, slope = _least_squares(z, y)
-    if bends and bend <= 0:
-        return 0
-    at = -slope / (2 * bend)
-    if inside and not min(z) < at < max(z):
-        return 0
-    there = middle + at * (max(x) - min(x))
-    return math.exp(there) if logs else there
-
-
-def _least_squares(z, y):
-    """Bend and slope of the parabola through points whose z are centred."""
-    n, s2, s3 = len(z), sum(one**2 for one in z), sum(one**3 for one in z)
-    q = [one**2 - s3 / s2 * one - s2 / n for one in z]  # z^2 without what 1 and z explain
-    bend = sum(a * b for a, b in zip(q, y, strict=True)) / sum(one**2 for one in q)
-    slope = (sum(a * b for a, b in zip(z, y, strict=True)) - bend * s3) / s2
-    return bend, slope
-
-
-def _budgets() -> Iterator[tuple[str, tuple]]:
-    yield from {
-        "three sizes": ([1e8, 2e8, 4e8], [2.02, 2.0, 2.02]),
-        "five sizes, uneven": ([1e8, 1.5e8, 3e8, 5e8, 9e8], [3.1, 3.02, 2.97, 2.99, 3.08]),
-        "scattered losses": ([2e6, 4e6, 9e6, 1.6e7], [4.21, 4.13, 4.16, 4.33]),
-        "falling": ([1e8, 2e8, 4e8, 8e8], [3.4, 3.2, 3.06, 2.98]),
-        "bent downwards": ([1e8, 2e8, 4e8], [3.0, 3.1, 3.05]),
-    }.items()
-
-
-def _same_foot(given: Any, right: float, *args: Any) -> None:
-    given = real(given, "the size")
-    if (given == 0) != (right == 0):
-        raise NotYet("it is there, and seen" if given == 0 else "0, for none is seen")
-    if right:
-        number(given, right, "the size", tolerance=1e-6)
-
-
 foot_of_a_parabola = Function(
     "ex-foot-of-a-parabola",
     About("The foot of a parabola", "design", 2, 20, "find a best model, or say that none is seen"),
-    "foot(params, losses)", _foot, _budgets, _same_foot,
+    "foot(params, losses)", foot, foot_cases, same_foot,
     "in logarithms, and only where the points show it",
     {
-        "the parabola is one in the logarithm of the size": partial(_foot, logs=False),
-        "a parabola that bends downwards has its highest point there": partial(_foot, bends=False),
-        "what lies outside of the sizes was not seen": partial(_foot, inside=False),
+        "the parabola is one in the logarithm of the size": partial(foot, logs=False),
+        "a parabola that bends downwards has its highest point there": partial(foot, bends=False),
+        "what lies outside of the sizes was not seen": partial(foot, inside=False),
     },
 )
-
-
-def _winners(sizes, table, *, ends=(True, True), lowest=True):
-    best = []
-    for column in zip(*table, strict=True):
-        place = column.index(min(column) if lowest else max(column))
-        out = (ends[0] and place == 0) or (ends[1] and place == len(sizes) - 1)
-        best.append(None if out else sizes[place])
-    return best
-
-
-def _tables() -> Iterator[tuple[str, tuple]]:
-    sizes = [1, 2, 4, 8]
-    yield from {
-        "each wins once": (sizes, [[1, 5, 6, 7], [2, 4, 5, 6], [3, 5, 4, 5], [4, 6, 5, 4]]),
-        "only inner ones": (sizes, [[5, 5], [4, 4.5], [4.5, 4], [6, 5]]),
-        "only the smallest": (sizes, [[1, 1], [2, 2], [3, 3], [4, 4]]),
-        "only the largest": (sizes, [[4, 4], [3, 3], [2, 2], [1, 1]]),
-    }.items()
-
-
-def _same_winners(given: Any, right: list, *args: Any) -> None:
-    for place, (one, due) in enumerate(
-            zip(items(given, "the winners", len(right)), right, strict=True)):
-        if one != due:
-            raise NotYet(f"budget {place}: not the size that the table shows to be best")
 
 
 which_curve_is_lowest = Function(
     "ex-which-curve-is-lowest",
     About("Which curve is lowest", "repair", 2, 12, "leave out what an envelope does not show"),
-    "my_winners(sizes, table)", _winners, _tables, _same_winners,
+    "my_winners(sizes, table)", winners, winner_cases, same_winners,
     "winners at the ends are no winners",
     {
         "where the smallest wins, a smaller one may be better":
-            partial(_winners, ends=(False, True)),
+            partial(winners, ends=(False, True)),
         "where the largest wins, a larger one may be better":
-            partial(_winners, ends=(True, False)),
+            partial(winners, ends=(True, False)),
         "where an end wins, a size that nobody trained may be better":
-            partial(_winners, ends=(False, False)),
-        "the lowest loss wins": partial(_winners, lowest=False),
+            partial(winners, ends=(False, False)),
+        "the lowest loss wins": partial(winners, lowest=False),
     },
 )
 
