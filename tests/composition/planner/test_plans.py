@@ -202,7 +202,7 @@ def test_an_assertion_that_does_not_hold_is_exit_status_1(capsys):
         (["--batch", "0"], "batch is 0"),
         (["--write", "paper"], "paper"),
         (["--read", "megatron", "nowhere.sh"], "nowhere.sh"),
-        (["--script", "nowhere.py"], "nowhere.py"),
+        (["--script", "nowhere.py"], "--batch 128: a script has its own; leave it out"),
         (["--why", "tp=3"], "the ranks of layout is 30, but must be 32"),
     ],
 )

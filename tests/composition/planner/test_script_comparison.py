@@ -202,6 +202,11 @@ def test_bad_input_is_exit_status_2_and_one_line(capsys, tmp_path, text, more, s
     assert ("a step computes" in out) == shown
 
 
+def test_a_script_that_is_not_there_is_named(capsys):
+    assert main(["plan", "--script", "nowhere.py", "--gpus", "8"]) == 2
+    assert "path is 'nowhere.py', but must be a file" in capsys.readouterr().err
+
+
 LLAMA = {
     "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "vocab_size": 128256,
     "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
