@@ -4,8 +4,8 @@
     python -m benchmarks.scaling_laws.training_grid FOLDER --record   write what is done
 
 The order is such that each stop leaves a grid: the reduced family with seed 1, its held-out runs,
-seed 2, rates, then the wide and the long runs. What held-out runs will reach is predicted as soon
-as their family is complete, and stays: their seeds follow from it, so they cannot come first.
+seed 2; the wide and the long runs, likewise; rates. What held-out runs will reach is predicted as
+soon as their family is complete, and stays: their seeds follow from it, so they cannot come first.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from dtlib.scaling_laws.grid.predictions import prediction_of
 from dtlib.scaling_laws.grid.recorded import NAME, run_of
 from dtlib.scaling_laws.grid.training import claim, finished, train_next
 
-SEALED = {"reduced": (1,), "full": (1, 2)}  # from which seeds a family's predictions are made
+SEALED = {"reduced": (1,), "full": (1,)}  # from which seeds a family's predictions are made
 
 
 def program(folder: Path) -> list[Cell]:
@@ -37,7 +37,7 @@ def program(folder: Path) -> list[Cell]:
             held_out[prediction.family, number].append(prediction.cell(number))
     return [
         *family(REDUCED, 1), *held_out["reduced", 1], *family(REDUCED, 2), *held_out["reduced", 2],
-        *RATES, *family(FULL, 1), *family(FULL, 2), *held_out["full", 1], *held_out["full", 2],
+        *family(FULL, 1), *held_out["full", 1], *family(FULL, 2), *held_out["full", 2], *RATES,
     ]  # fmt: skip
 
 

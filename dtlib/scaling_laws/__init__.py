@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     )
     from dtlib.scaling_laws.compute_optimal.repetition import RepeatedSurface, effective_tokens
     from dtlib.scaling_laws.grid.language import ZipfWords
-    from dtlib.scaling_laws.grid.recorded import Curve, Run, recorded_curves, recorded_runs
+    from dtlib.scaling_laws.grid.recorded import Curve, TrainedRun, recorded_curves, recorded_runs
     from dtlib.scaling_laws.emergence.rulers import (
         all_fail_chance,
         at_least,

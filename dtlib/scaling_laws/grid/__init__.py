@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dtlib.scaling_laws.grid.trunk import Trunk, decay_start, rate_factor
     from dtlib.scaling_laws.grid.cells import FULL, RATES, REDUCED, TINY, Cell, family
     from dtlib.scaling_laws.grid.training import finished, results, train_cells
-    from dtlib.scaling_laws.grid.recorded import Curve, Run, recorded_curves, recorded_runs
+    from dtlib.scaling_laws.grid.recorded import Curve, TrainedRun, recorded_curves, recorded_runs
     from dtlib.scaling_laws.grid.predictions import (
         SealedPrediction,
         check_order,

@@ -17,7 +17,7 @@ from dtlib.errors import DtlibError
 from dtlib.formulas.require import require
 from dtlib.models.work import training_flops
 from dtlib.scaling_laws.grid.cells import FAMILIES, HELD_OUT, MI, Cell, family
-from dtlib.scaling_laws.grid.recorded import NAME, Run
+from dtlib.scaling_laws.grid.recorded import NAME, TrainedRun
 from dtlib.scaling_laws.loss_surface.parametric import fit_parametric
 from dtlib.scaling_laws.loss_surface.runs import Runs
 
@@ -75,12 +75,12 @@ def digest_of(data) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-def runs_digest(runs: Iterable[Run]) -> str:
+def runs_digest(runs: Iterable[TrainedRun]) -> str:
     """The digest of what runs measured: width, tokens, seed and L - E of each, in any order."""
     return digest_of(sorted([run.width, run.D, run.seed, run.excess] for run in runs))
 
 
-def fitted_runs(runs: Sequence[Run], name: str, seeds: Sequence[int]) -> list[Run]:
+def fitted_runs(runs: Sequence[TrainedRun], name: str, seeds: Sequence[int]) -> list[TrainedRun]:
     """The runs of a family with these seeds that are fitted, one for each cell, by width and D.
 
     Raises ValueError that names the cells which are not there yet.
@@ -93,7 +93,7 @@ def fitted_runs(runs: Sequence[Run], name: str, seeds: Sequence[int]) -> list[Ru
 
 
 def seal_predictions(
-    runs: Sequence[Run], name: str, seeds: Sequence[int], *, made: str, draws: int = 1000
+    runs: Sequence[TrainedRun], name: str, seeds: Sequence[int], *, made: str, draws: int = 1000
 ) -> tuple[SealedPrediction, ...]:
     """What `fit_parametric` of a family, E being known, says of the family's held-out runs.
 
@@ -129,7 +129,7 @@ def prediction_of(data: dict) -> SealedPrediction:
     return SealedPrediction(**(data | pairs))
 
 
-def check_order(predictions: Iterable[SealedPrediction], runs: Sequence[Run]) -> None:
+def check_order(predictions: Iterable[SealedPrediction], runs: Sequence[TrainedRun]) -> None:
     """Raise OrderError unless each held-out run follows from a prediction that was there before.
 
     A run's prediction must be known and say what its digest says; the run must have one of the
@@ -149,5 +149,5 @@ def check_order(predictions: Iterable[SealedPrediction], runs: Sequence[Run]) ->
             raise OrderError(f"{where}: the runs that were fitted are not those of this recording")
 
 
-def _cell(run: Run) -> Cell:
+def _cell(run: TrainedRun) -> Cell:
     return Cell(run.kind, run.width, run.D, run.seed, run.rate, run.rule, run.prediction)

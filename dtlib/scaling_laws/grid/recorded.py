@@ -1,7 +1,7 @@
 """The recorded grid as tables: what chapters 7 to 10 read, without torch.
 
-The nouns: `Run`, a model that was trained to the end of its decay, and `Curve`, what a trunk went
-through at the full rate.
+The nouns: `TrainedRun`, a model that was trained to the end of its decay, and `Curve`, what a trunk
+went through at the full rate.
 
     runs = recorded_runs()                      # the cells that are fitted, all seeds
     [run.loss for run in recorded_runs("held-out")]
@@ -21,7 +21,7 @@ NAME = "training-grid"
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainedRun:
     """One trained model. Losses in nats per letter (on the text: per byte), D in tokens.
 
     `kind` is "fit", "early" (under 1 Mi tokens, a transient), "held-out" or "rate"; `N` counts the
@@ -80,7 +80,7 @@ class Curve:
 
 def recorded_runs(
     kind: str | None = "fit", seed: int | None = None, name: str = NAME
-) -> tuple[Run, ...]:
+) -> tuple[TrainedRun, ...]:
     """The recorded runs of a kind, of all kinds for None; by width, tokens, rate and seed.
 
     Arguments: `seed`, only this one; `name`, which recording. Raises ValueError for another kind.
@@ -106,9 +106,9 @@ def recorded_curves(seed: int | None = None, name: str = NAME) -> tuple[Curve, .
     return tuple(curve for curve in _curves(name) if seed in (curve.seed, None))
 
 
-def run_of(result: dict, E: float | None) -> Run:
+def run_of(result: dict, E: float | None) -> TrainedRun:
     """A finished cell as `training` writes it; its "excess" is above 0 where no E is known."""
-    return Run(
+    return TrainedRun(
         **{key: result[key] for key in ("kind", "width", "seed", "rate", "rule", "prediction")},
         N=result["params"],
         N_all=result["all_params"],
@@ -144,7 +144,7 @@ def _results(name: str) -> tuple[tuple[dict, ...], float | None]:
 
 
 @cache
-def _runs(name: str) -> tuple[Run, ...]:
+def _runs(name: str) -> tuple[TrainedRun, ...]:
     results, E = _results(name)
     runs = (run_of(result, E) for result in results)
     return tuple(sorted(runs, key=lambda run: (run.width, run.D, run.rule, run.rate, run.seed)))

@@ -14,24 +14,24 @@ from dtlib.scaling_laws.grid.predictions import (
     runs_digest,
     seal_predictions,
 )
-from dtlib.scaling_laws.grid.recorded import Run
+from dtlib.scaling_laws.grid.recorded import TrainedRun
 
 
 def law(N: float, D: float) -> float:
     return 40 / N**0.6 + 300 / D**0.55
 
 
-def trained(cell: Cell, excess: float | None = None) -> Run:
+def trained(cell: Cell, excess: float | None = None) -> TrainedRun:
     """A cell as if it had been trained; its L - E from the law, or given."""
     found = law(cell.params, cell.tokens) if excess is None else excess
-    return Run(
+    return TrainedRun(
         cell.kind, cell.width, cell.seed, cell.params, 0, cell.tokens, cell.rate, cell.rule,
         1 + found, 1.0, found, (), (), 0.0, (), cell.prediction, 0.0, "",
     )  # fmt: skip
 
 
 @pytest.fixture
-def runs() -> list[Run]:
+def runs() -> list[TrainedRun]:
     return [
         trained(cell, law(cell.params, cell.tokens) * (1 + 0.01 * (number % 5)))
         for number, cell in enumerate(family(FAMILIES["tiny"], 1) + family(FAMILIES["tiny"], 2))
@@ -45,7 +45,7 @@ def said(runs) -> SealedPrediction:
 
 
 @pytest.fixture
-def recorded(runs, said) -> list[Run]:
+def recorded(runs, said) -> list[TrainedRun]:
     return [*runs, trained(said.cell(1)), trained(said.cell(2))]
 
 
