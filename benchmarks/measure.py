@@ -29,9 +29,9 @@ a ping-pong as long as the rank says that began it.
     offload-lookahead       see memory/offload_lookahead.py
     plan-on-ranks           see composition/plan_on_ranks.py
 
-Three take hours or minutes of a core, resume where they were stopped, and are written by commands of
-their own: `training-grid`, `training-grid-text` (scaling_laws/training_grid.py, text_grid.py) and
-`width-rates` (scaling_laws/width_rates.py).
+Three take hours or minutes of a core, go on where they were stopped, and are written by commands
+of their own: `training-grid`, `training-grid-text` (scaling_laws/training_grid.py, text_grid.py)
+and `width-rates` (scaling_laws/width_rates.py).
 """
 
 import time
