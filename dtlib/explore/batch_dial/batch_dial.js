@@ -6,6 +6,7 @@ const HINT =
 const MOST = 300; // times the fewest, on both axes of the upper plot
 const UPPER = { top: 50, bottom: 220 };
 const LOWER = { top: 290, bottom: 450 };
+const TIMES = [1 / 24, 1 / 8, 1 / 2, 1, 3, 10, 30, 100, 365.25, 3652.5].map((days) => 86400 * days);
 
 const times = (value) => `${formatQuantity(value, "", 3)}×`;
 
@@ -40,12 +41,14 @@ const sidesOf = (width) => ({ left: 64, right: width - 14 });
 function lowerOf(spec, state, width) {
   const box = { ...sidesOf(width), ...LOWER };
   const { values } = spec.controls[0];
-  const across = scaleOf(values[0], values[values.length - 1], "log", box.left, box.right);
   const value = valuesAt(spec, state);
   const seconds = (batch) => value(spec.curves[2].js)({ batch });
-  const all = values.map(seconds);
+  const [low, high] = [values[0], values[values.length - 1]];
+  const grid = Array.from({ length: 81 }, (_, i) => low * (high / low) ** (i / 80));
+  const all = grid.map(seconds);
   const ends = [Math.min(...all) / 1.6, Math.max(...all) * 1.2];
-  return { box, values, across, seconds, ends, up: scaleOf(...ends, "log", box.bottom, box.top) };
+  const across = scaleOf(low, high, "log", box.left, box.right);
+  return { box, values, grid, across, seconds, ends, up: scaleOf(...ends, "log", box.bottom, box.top) };
 }
 
 function draw(spec, state, seen, width) {
@@ -78,17 +81,17 @@ function upper({ over }, width) {
 }
 
 function lower(spec, state, { time, soonest }, width) {
-  const { box, values, across, seconds, ends, up } = lowerOf(spec, state, width);
+  const { box, values, grid, across, seconds, ends, up } = lowerOf(spec, state, width);
   const edge = clamp(across(state.P), box.left, box.right);
   const best = clamp(across(soonest), box.left, box.right);
-  const valley = pathOf(values.map(across), values.map((batch) => up(seconds(batch))));
+  const valley = pathOf(grid.map(across), grid.map((batch) => up(seconds(batch))));
   const idle = { x: box.left, y: box.top, width: edge - box.left, height: box.bottom - box.top };
   const write = (v) => formatQuantity(v, "s", 2);
   const name = { x: clamp(best, box.left + 30, box.right - 30), y: box.bottom - 8 };
   return [
     mark.text({ x: 4, y: box.top - 12 }, "time to the loss ↑"),
     mark.text({ x: box.right, y: box.top - 12, ...soft, ...end }, "shaded: fewer samples than ranks"),
-    levels(ticks(...ends, "log", 4), box.left, box.right, up, write),
+    levels(TIMES.filter((time) => time > ends[0] && time < ends[1]), box.left, box.right, up, write),
     framed(
       box,
       mark.rect({ ...idle, fill: ink.communication, "fill-opacity": 0.18 }),
