@@ -181,14 +181,13 @@ def compare_script(
 
 
 def _of_that_size(model: TransformerSpec, reading: ScriptReading) -> TransformerSpec:
-    """The given model, if the script has as many parameters, or a rank of it its part of them."""
-    count, of = reading.param_count, reading.layout
-    parts = dict.fromkeys((1, of.pp, of.tp, of.pp * of.tp))
-    if not any(abs(model.params() / part - count) <= (NEAR if part == 1 else 0.3) * count
-               for part in parts):  # fmt: skip
+    """The given model, if the script has as many parameters, or its rank between a part and all."""
+    count, whole = reading.param_count, model.params()
+    part = whole / (reading.layout.tp * reading.layout.pp)
+    if not (1 - NEAR) * part <= count <= (1 + NEAR) * whole:
         raise ScriptError(
-            f"{reading.script}: --model {model.name!r} has {model.params():,} parameters, but the "
-            f"script {count:,}"
+            f"{reading.script}: --model {model.name!r} has {whole:,} parameters, but the script "
+            f"{count:,}"
         )
     return model
 
