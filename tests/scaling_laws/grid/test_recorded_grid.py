@@ -1,5 +1,7 @@
 """The recorded grid is whole, belongs to this code, and its held-out runs came after their bets."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -95,6 +97,13 @@ def test_curves_are_those_of_the_trunks_and_reach_where_the_longest_branch_began
 def test_a_decay_lies_below_its_trunk():
     for run in RUNS:
         assert run.excess < run.cooling[0][2]
+
+
+def test_the_recorded_runs_are_read_without_torch_and_numpy():
+    """As a page does, in which there may be neither."""
+    read = "from dtlib.scaling_laws.grid import recorded_runs; assert recorded_runs()[0].loss > 1"
+    absent = "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; "
+    subprocess.run([sys.executable, "-c", absent + read], check=True)
 
 
 def test_the_recording_is_small_and_names_no_host():
