@@ -89,6 +89,20 @@ def others(folder: Path, cells: list[Cell]) -> dict[str, float]:
     }
 
 
+def memory_by_layer(folder: Path) -> dict[str, list[float]]:
+    """How many of nanotron's runs there are, and the error of their memory.
+
+    Those whose layer leaves its node, without a pipeline, apart from the others.
+    """
+    runs = list(nanotron(read(folder, NANOTRON)))
+    found = {}
+    for name, far in (("far", True), ("others", False)):
+        inside = [run for run in runs if (run.layout.pp == 1 and run.layout.tp > 8) == far]
+        ratios = [run.account(ALLOCATOR) / run.bytes for run in inside]
+        found[name] = [len(ratios), round(memory_error(ratios), 4)]
+    return found
+
+
 def by_width(runs, seconds) -> dict[str, list[float]]:
     """Of pipelines, by the ranks of a layer: how many, their error, their median ratio."""
     found = {}
@@ -159,7 +173,7 @@ def record(folder: Path) -> None:
         pairs=pairs_apart(ours), repeated=[round(spread, 2) for spread in repeated(ours)],
         cells=[[c.ranks, *np.round([c.first, c.five, c.four, c.floor], 4).tolist()] for c in cells],
         by_width=by_width(far, predicted(far)), stages_apart=stages_apart(ours, times),
-        exchange_moved=exchange_moved(ours, times),
+        exchange_moved=exchange_moved(ours, times), memory_by_layer=memory_by_layer(folder),
     )  # fmt: skip
 
 

@@ -6,7 +6,15 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from benchmarks.composition.planner_accuracy import MARGIN, Judged, error, regrets, repeated
+from benchmarks.composition.planner_accuracy import (
+    MARGIN,
+    SHARE,
+    Judged,
+    error,
+    regrets,
+    repeated,
+)
+from benchmarks.composition.planner_fit import constants
 from benchmarks.composition.planner_record import MOST, points
 from dtlib import recordings
 from dtlib.layout import Layout
@@ -76,3 +84,7 @@ def test_the_recording_is_one_and_its_points_are_its_errors():
                 error([r[2] for r in rows]), abs=1e-4
             )
     assert set(found.about["goals"]) <= set(found.about["tables"]) | set(found.samples)
+
+
+def test_the_page_says_how_many_constants_there_are_and_which_share():
+    assert (len(constants()), SHARE) == (31, 0.45)
