@@ -101,7 +101,9 @@ class ParametricFit:
         ]
         rms = float(np.sqrt(np.mean(self.residuals**2)))
         of = "loss above E" if known else "loss"
-        title = f"ParametricFit of {self.runs!r}, {self.level:.0%} intervals of {self.draws} refits"
+        title = (
+            f"ParametricFit of {self.runs!r}\n  {self.level:.0%} intervals of {self.draws} refits"
+        )
         return "\n".join([title, *lines, f"  residuals: {rms:.2%} of the {of} (root mean square)"])
 
 
