@@ -23,8 +23,8 @@ _PLAIN = ("segment", "offload")
 class Layouts:
     """Layouts of a model of so many `layers`, field by field; all columns are of one length.
 
-    The fields are those of `Layout`, but for the recompute policy, which is a place in `POLICIES`,
-    and for the stages of a pipeline, which are as even as can be (`even_stages`).
+    The fields are those of `Layout`, but for the recompute policy, which is a place in `POLICIES`.
+    The stages of a pipeline are as even as can be (`even_stages`) where `stages` has None.
     """
 
     layers: int
@@ -39,13 +39,14 @@ class Layouts:
     sequence_parallel: np.ndarray
     flash: np.ndarray
     recompute: np.ndarray
+    stages: np.ndarray | None = None
 
     @classmethod
     def of(cls, layouts: Iterable[Layout], layers: int) -> "Layouts":
         """The columns of some layouts of a model of so many layers.
 
         Raises ValueError, naming field, value and rule, for a policy that names single tensors,
-        for segments, for what is offloaded, and for stages that are not as even as can be.
+        for segments, for what is offloaded, and for stages that are not those layers together.
 
         >>> Layouts.of([Layout(recompute="full", segment=2)], 32)
         Traceback (most recent call last):
@@ -55,7 +56,8 @@ class Layouts:
         rows = list(layouts)
         for layout in rows:
             _check(layout, layers)
-        return cls(layers, **{name: _column(rows, name) for name in _COLUMNS})
+        columns = {name: _column(rows, name) for name in _COLUMNS}
+        return cls(layers, **columns, stages=_own_stages(rows, layers))
 
     @property
     def ranks(self) -> np.ndarray:
@@ -72,10 +74,38 @@ class Layouts:
         """Whether the core of attention is computed again."""
         return self.recompute == POLICIES.index("selective")
 
-    @cached_property
+    @property
     def most_layers(self) -> np.ndarray:
         """The layers of the largest stage."""
-        return -(-self.layers // self.pp)
+        return self._counts[0]
+
+    @property
+    def first_layers(self) -> np.ndarray:
+        """The layers of the first stage."""
+        return self._counts[1]
+
+    @property
+    def last_layers(self) -> np.ndarray:
+        """The layers of the last stage."""
+        return self._counts[2]
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        """Rows most, first, last: of even stages the ends have fewer, the last one first."""
+        most = -(-self.layers // self.pp)
+        missing = most * self.pp - self.layers
+        counts = np.stack([most, most - (missing >= 2), most - (missing >= 1)])
+        for place in self.uneven:
+            own = self.stages[place]
+            counts[:, place] = max(own), own[0], own[-1]
+        return counts
+
+    @cached_property
+    def uneven(self) -> np.ndarray:
+        """The places of layouts that have stages of their own."""
+        if self.stages is None:
+            return np.array([], dtype=np.int64)
+        return np.flatnonzero([own is not None for own in self.stages])
 
     def micro_batches(self, batch: int) -> np.ndarray:
         """How many a rank computes in a step of `batch` sequences of all replicas.
@@ -95,18 +125,20 @@ class Layouts:
     def __getitem__(self, which):
         """The layout at a place, or the `Layouts` of several places, a slice or a mask."""
         columns = {name: getattr(self, name)[which] for name in _COLUMNS}
+        own = None if self.stages is None else self.stages[which]
         if np.ndim(columns["tp"]):
-            return Layouts(self.layers, **columns)
+            return Layouts(self.layers, **columns, stages=own)
         values = {name: value.item() for name, value in columns.items()}
         values["recompute"] = POLICIES[values["recompute"]]
         pp = values["pp"]
-        return Layout(**values, stages=even_stages(self.layers, pp) if self.layers % pp else None)
+        even = even_stages(self.layers, pp) if self.layers % pp else None
+        return Layout(**values, stages=own or even)
 
     def __repr__(self) -> str:
         return f"Layouts({len(self):,} of {self.layers} layers)"
 
 
-_COLUMNS = tuple(field.name for field in fields(Layouts) if field.name != "layers")
+_COLUMNS = tuple(x.name for x in fields(Layouts) if x.name not in ("layers", "stages"))
 
 
 def _column(rows: list[Layout], name: str) -> np.ndarray:
@@ -116,11 +148,18 @@ def _column(rows: list[Layout], name: str) -> np.ndarray:
     return np.array(values, dtype=bool if name in ("sequence_parallel", "flash") else np.int64)
 
 
+def _own_stages(rows: list[Layout], layers: int) -> np.ndarray | None:
+    """The stages of layouts that are not as even as can be; None if there are no such layouts."""
+    own = np.full(len(rows), None, dtype=object)
+    for place, row in enumerate(rows):
+        if row.stages is not None and row.stages != tuple(even_stages(layers, row.pp)):
+            own[place] = row.stages
+    return own if any(own) else None
+
+
 def _check(layout: Layout, layers: int) -> None:
     layout.require_plain("Layouts", *_PLAIN)
     whole = isinstance(layout.recompute, str)
     require(whole, "Layouts", "recompute", layout.recompute, f"one of {', '.join(POLICIES)}")
-    if layout.stages is not None:
-        even = tuple(even_stages(layers, layout.pp))
-        good = layout.stages == even
-        require(good, "Layouts", "stages", layout.stages, f"{even}: as even as can be")
+    good = layout.stages is None or sum(layout.stages) == layers
+    require(good, "Layouts", "stages", layout.stages, f"counts that add up to {layers} layers")

@@ -47,8 +47,19 @@ def test_micro_batches_are_those_of_each():
         Layouts.of([Layout(), Layout(dp=8)], 32).micro_batches(20)
 
 
-def test_other_stages_than_even_ones_are_refused():
-    with pytest.raises(ValueError, match=r"Layouts: stages is \(20, 12\)"):
-        Layouts.of([Layout(pp=2, stages=[20, 12])], 32)
+def test_stages_of_their_own_stay_with_their_layouts():
+    rows = [Layout(pp=2, stages=[20, 12]), Layout(pp=4), Layout(pp=3, stages=[2, 25, 5])]
+    columns = Layouts.of(rows, 32)
+    assert [columns[i] for i in range(3)] == rows
+    assert [columns[::-1][i] for i in range(3)] == rows[::-1]
+    ends = columns.most_layers, columns.first_layers, columns.last_layers
+    assert [column.tolist() for column in ends] == [[20, 8, 25], [20, 8, 2], [12, 8, 5]]
+    even = Layouts.of([Layout(pp=3, stages=[11, 11, 10])], 32)
+    assert even.stages is None and even.last_layers.tolist() == [10]
+
+
+def test_stages_that_are_not_the_layers_are_refused():
+    with pytest.raises(ValueError, match=r"stages is \(20, 13\), but must be counts that add"):
+        Layouts.of([Layout(pp=2, stages=[20, 13])], 32)
     with pytest.raises(ValueError, match="even_stages: pp is 64, but must be at most 32"):
         Layouts.of([Layout(pp=64)], 32)[0]

@@ -196,10 +196,16 @@ def test_equal_stages_wait_as_the_pipeline_of_part_four_does(p, m, v):
     assert wait + m * one == pytest.approx(pipeline_step_time(p, m, v, 0.5, 0.5, 0.5))
 
 
-@pytest.mark.parametrize("layers", [30, 31, 32, 33])
-@pytest.mark.parametrize("pp", [1, 2, 3, 4, 8])
-def test_the_slowest_stage_is_the_slowest_of_all(layers, pp):
-    stages, head, tokens = even_stages(layers, pp), 1.25, 0.5
+@pytest.mark.parametrize(
+    "stages",
+    [
+        *(even_stages(layers, pp) for layers in (30, 31, 32, 33) for pp in (1, 2, 3, 4, 8)),
+        [9, 12, 11], [12, 9, 11], [9, 11, 12], [0, 20, 12],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_slowest_stage_is_the_slowest_of_all(stages):
+    layers, pp, head, tokens = sum(stages), len(stages), 1.25, 0.5
     spec = replace(LLAMA, layers=layers)
     rows = Layouts.of([Layout(pp=pp, dp=1, stages=stages)], layers)
     cluster = Cluster(replace(CLUSTER.node, gpus=pp, nics=1), 1)

@@ -299,6 +299,14 @@ def test_layers_that_do_not_divide_lie_on_stages_as_evenly_as_can_be():
     assert run["memory"] == max(rank["memory"] for rank in held)
 
 
+def test_stages_of_ones_own_are_estimated_and_the_largest_decides():
+    even, own = (of(pp=2, stages=stages) for stages in ([30, 30], [42, 18]))
+    assert own["slowest_stage"] == pytest.approx(
+        42 / 60 * own["micro_time"] + own["first_tables"] + own["one_sends"]
+    )
+    assert own["step"] > 1.3 * even["step"] and own["memory"] > 1.3 * even["memory"]
+
+
 def test_every_axis_has_its_cause_and_the_step_its_optimizer():
     mixtral = published_models["mixtral-8x7b"]
     run = estimate(mixtral, EIGHT, batch=256, seq=8192, tp=2, cp=2, pp=2, ep=4, zero=1)

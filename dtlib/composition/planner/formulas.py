@@ -3,7 +3,7 @@
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import ln, maximum, sqrt, where
 
-_EVEN = "stages as even as can be"
+_EVEN = "middle stages of at most so many layers"
 
 
 @formula(r"T_\text{host}", "s", "counting", "the host never runs ahead of a collective by a layer")

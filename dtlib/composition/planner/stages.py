@@ -14,7 +14,6 @@ LOGIT_BYTES = 12  # of each logit: 16 bits written, 32 for the loss, 16 and 32 f
 def stage_quantities(passes: Passes) -> dict[str, Given]:
     """Layers of the stages, and the seconds of the tables at both ends."""
     of, spec = passes.layouts, passes.spec
-    most, missing = of.most_layers, of.most_layers * of.pp - spec.layers
     rate = passes.machine.gpu.hbm_bandwidth * passes.software.kernels.bandwidth_fraction
     first = STREAM_TOUCHES * passes.stream / rate
     logits = passes.tokens * spec.vocab / of.tp
@@ -23,9 +22,9 @@ def stage_quantities(passes: Passes) -> dict[str, Given]:
     whole = np.maximum(first + last, host)
     first, last = np.maximum(first, host), np.maximum(last, host)
     return {
-        "most_layers": Given(most, "", "layers of the largest stage"),
-        "first_layers": Given(most - (missing >= 2), "", "layers of the first stage"),
-        "last_layers": Given(most - (missing >= 1), "", "layers of the last stage"),
+        "most_layers": Given(of.most_layers, "", "layers of the largest stage"),
+        "first_layers": Given(of.first_layers, "", "layers of the first stage"),
+        "last_layers": Given(of.last_layers, "", "layers of the last stage"),
         "tables": Given(np.where(alone, whole, first + last), "s", "tables at both ends"),
         "first_tables": Given(np.where(alone, whole, first), "s", "table of tokens"),
         "last_tables": Given(np.where(alone, whole, last), "s", "head and loss"),

@@ -14,7 +14,7 @@ and one `Sheet` counts a group, its quantities being arrays. So there is one acc
     ['23.3 GB', '58.4 GB']
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
@@ -152,16 +152,25 @@ def _unlike_stages(spec: TransformerSpec, layouts: Layouts) -> tuple[np.ndarray,
     Places of the layouts, places of the stages, and their layers without and with experts.
     """
     columns = []
-    for pp in np.unique(layouts.pp):
-        rows = np.flatnonzero(layouts.pp == pp)
-        count = np.array(even_stages(layouts.layers, int(pp)))
-        place = np.arange(pp)
+    for stages, rows in _alike_pipelines(layouts):
+        count, place = np.array(stages), np.arange(len(stages))
         dense, mixed = layer_kinds(spec, np.cumsum(count) - count, count)
-        traits = np.stack([place == 0, place == pp - 1, dense, mixed])
+        traits = np.stack([place == 0, place == len(stages) - 1, dense, mixed])
         new = np.append(True, (traits[:, 1:] != traits[:, :-1]).any(axis=0))
         columns.append([np.repeat(rows, new.sum())])
         columns[-1] += [np.tile(column[new], len(rows)) for column in (place, dense, mixed)]
     return tuple(np.concatenate(column) for column in zip(*columns, strict=True))
+
+
+def _alike_pipelines(layouts: Layouts) -> Iterator[tuple[Sequence[int], np.ndarray]]:
+    """The layers of each stage, and the places of the layouts that divide them like this."""
+    even = np.ones(len(layouts), dtype=bool)
+    even[layouts.uneven] = False
+    for pp in np.unique(layouts.pp[even]):
+        yield even_stages(layouts.layers, int(pp)), np.flatnonzero(even & (layouts.pp == pp))
+    own = [layouts.stages[place] for place in layouts.uneven]
+    for stages in sorted(set(own)):
+        yield stages, layouts.uneven[[one == stages for one in own]]
 
 
 def _alike(layouts, rows, places, dense, mixed) -> Iterator[tuple[Structure, np.ndarray]]:
@@ -191,7 +200,7 @@ def _check(spec, layouts, micro_batches, options) -> None:
 
     Every rule is about a few fields together, and is asked once for each of their values.
     """
-    suspects = set()
+    suspects = set(layouts.uneven.tolist())
     for names in (
         ("tp", "cp", "sequence_parallel"), ("ep",), ("pp", "interleave"), ("zero",),
         ("micro_batch",), ("dp",),

@@ -33,8 +33,16 @@ def drawn(random: random.Random, spec) -> Layout:
         interleave=random.choice((1, 1, 2, 3)), micro_batch=random.choice((1, 2, 3)),
         sequence_parallel=random.random() < 0.5, flash=random.random() < 0.8,
         recompute=random.choice(POLICIES),
-        stages=even_stages(spec.layers, pp) if spec.layers % pp else None,
+        stages=drawn_stages(random, spec.layers, pp),
     )  # fmt: skip
+
+
+def drawn_stages(random: random.Random, layers: int, pp: int):
+    """As even as can be, or as uneven as chance has it, or none where they divide."""
+    if pp > 1 and random.random() < 0.3:
+        cuts = sorted(random.randint(0, layers) for _ in range(pp - 1))
+        return [b - a for a, b in zip([0, *cuts], [*cuts, layers], strict=True)]
+    return even_stages(layers, pp) if layers % pp else None
 
 
 def one_by_one(spec, layout: Layout, **options) -> float:
