@@ -63,8 +63,8 @@ which_side = question(
     "the valley is steeper towards small models, so the parabola leans away from them",
 )
 
-one_budget = question(
-    "pause-one-budget",
+two_feet = question(
+    "pause-two-feet",
     "Two budgets are a factor of 10 apart, and the foot of either parabola is uncertain by 10 %, "
     "independently. By how much is the power between them uncertain?",
     Asked("power", 0.1 * 2**0.5 / _LN_10, slips={
@@ -171,8 +171,9 @@ twice_as_sure = question(
 
 better_text = question(
     "pause-better-text",
-    "On a better text the data's term is a tenth smaller at every D. All else is the same, and both "
-    "powers are 0.35. By which factor does the best number of tokens for each parameter change?",
+    "On a better text the data's term is a tenth smaller at every D. All else is the same, and "
+    "both powers are 0.35. By which factor does the best number of tokens for each parameter "
+    "change?",
     Asked("factor", 0.9 ** (2 / 0.7), slips={
           0.9: "B stands to the power 2 / (alpha + beta)",
           0.9 ** (1 / 0.7): "that is the tokens; the size grows by the same factor",
