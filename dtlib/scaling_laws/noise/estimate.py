@@ -18,7 +18,7 @@ LEVEL = 0.95
 
 
 @formula(
-    r"E|G_B|^2",
+    r"Q_B",
     "",
     "McCandlish et al. 2018",
     "the samples of the batch are independent",
