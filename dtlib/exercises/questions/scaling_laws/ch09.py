@@ -61,6 +61,18 @@ stairs_of_a_batch = question(
     "two visits, each of which takes three quarters off the square",
 )
 
+taken_by_a_hair = question(
+    "pause-taken-by-a-hair",
+    "A question has four choices. From model to model the right one's probability grows from 0.05 "
+    "to 0.30, while another stays at 0.40. Each model takes the most probable choice. What does "
+    "its score on this question do?",
+    Chosen("score", "it stays at zero", {
+           "it grows sixfold": "that is what the probability does",
+           "it grows from 0.05 to 0.30": "that is a model that draws its answer",
+           "it jumps to one": "which choice leads at 0.30?"}),
+    "the other choice leads all the time, and nothing is seen of the growth",
+)
+
 chain_of_ten = question(
     "ask-chain-of-ten",
     "An answer has a loss of 0.1 nats. How often are ten in a row all right?",
