@@ -52,7 +52,7 @@ def recorded_to_loss(kind: str, seed: int = 1, name: str = NAME) -> tuple[Reache
 
     >>> run = recorded_to_loss("adam")[0]
     >>> run.kind, run.batch
-    ('adam', 8)
+    ('adam', 4)
     """
     kinds = sorted({run.kind for run in _runs(name)})
     require(kind in kinds, "recorded_to_loss", "kind", kind, " or ".join(map(repr, kinds)))
