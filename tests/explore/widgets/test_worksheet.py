@@ -12,7 +12,7 @@ from dtlib import estimate
 from dtlib.explore import Task, Worksheet, between
 from dtlib.explore.kit.still import still
 from dtlib.formulas.sheet import Sheet, line
-from dtlib.formulas.units import GB, readable
+from dtlib.formulas.units import readable
 from dtlib.foundations import Cluster, catalog, published_models, training_flops
 
 SHEET = EVERY[Worksheet]["sheet"]
@@ -53,7 +53,7 @@ def test_sabotage_a_line_that_is_fed_by_another_quantity_has_another_value():
 def test_an_estimate_is_a_sheet_and_runs_in_the_page():
     run = estimate(published_models["llama-3.1-8b"], Cluster(catalog["dgx-h100"], 8), batch=512,
                    seq=8192, tp=2, pp=2, zero=1, recompute="selective", tokens=15e12)  # fmt: skip
-    inputs = {"dp_beta": between(1 * GB, 400 * GB, start=50 * GB)}
+    inputs = {"gathered_time": between(0.01, 1, start=0.1)}
     assert differences(Worksheet(run, inputs, title="Llama"), run, 3) == set()
 
 
