@@ -162,13 +162,13 @@ sixteen_epochs = question(
 
 parameters_that_fade = question(
     "pause-parameters-that-fade",
-    "Parameters beyond what the text can feed fade with 5.3 in place of 15.4. A model has ten times "
-    "the parameters that its text can feed. How many times are they worth?",
-    Asked("times", effective_tokens(10, 1, 5.3), slips={
-          10: "what is beyond counts less and less",
-          effective_tokens(10, 1, 15.4): "that is for ten epochs",
-          5.3: "that is the most that all beyond the first can be worth"}),
-    "about half of them: ten epochs would be worth almost eight",
+    "Parameters beyond what the text can feed fade with 5.3 in place of 15.4. A model has five "
+    "times the parameters that its text can feed. How many times are they worth?",
+    Asked("times", effective_tokens(5, 1, 5.3), slips={
+          5: "what is beyond counts less and less",
+          effective_tokens(5, 1, 15.4): "that is for five epochs",
+          effective_tokens(5, 1, 5.3) - 1: "and those that the text does feed?"}),
+    "not quite four: five epochs would be worth more",
 )
 
 twice_as_sure = question(
