@@ -29,9 +29,9 @@ def tangents() -> Motif:
         best = law.optimum(C)
         sizes = [best.N * 2 ** (k / 4) for k in range(-40, 61)]
         equal = [(N, law.isoloss(N, best.loss)) for N in sizes]
-        motif.line([(x(N), y(D)) for N, D in equal if 3e9 < D < 3e13 and 3e7 < N < 3e13], "soft", 2)
-        budget = [(N, C / 6 / N) for N in sizes]
-        motif.line([(x(N), y(D)) for N, D in budget if 3e9 < D < 3e13 and N > 3e7], "forward", 2)
+        for line, colour in ((equal, "soft"), ([(N, C / 6 / N) for N in sizes], "forward")):
+            seen = [(N, D) for N, D in line if 3e7 < N < 3e13 and 3e9 < D < 3e13]
+            motif.line([(x(N), y(D)) for N, D in seen], colour, 2)
         motif.dot(x(best.N), y(best.D), 4, "backward")
     return motif
 

@@ -6,7 +6,7 @@ from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.functions import Formula, Function, same_number
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
 from dtlib.exercises.judge import Limit, number
-from dtlib.exercises.verdict import NotYet
+from dtlib.exercises.judges.runs import same_counts, same_division
 
 # fmt: off
 _DAY, _PEAK = 86400, 989.4e12
@@ -269,15 +269,6 @@ my_penalty = Function(
 )
 
 
-def _same_division(given, right, *args) -> None:
-    try:
-        N, D = given
-    except (TypeError, ValueError):
-        raise NotYet("return two numbers: parameters and tokens") from None
-    number(N, right[0], "the parameters", tolerance=1e-9)
-    number(D, right[1], "the tokens", tolerance=1e-9)
-
-
 def _division(A, alpha, B, beta, C, *, six=6.0, slopes=True, swapped=False):
     ratio = alpha * A / (beta * B) if slopes else A / B
     power = (alpha if swapped else beta) / (alpha + beta)
@@ -293,7 +284,7 @@ my_division = Function(
     lambda: ((f"C = {case[-1]:.0e}", case) for case in (
         (482.01, 0.3478, 2085.43, 0.3658, 1e22), (406.4, 0.34, 410.7, 0.28, 5.76e23),
         (8.0, 1.0, 2.0, 1.0, 600.0), (30.0, 0.64, 235.0, 0.57, 2e13))),
-    _same_division,
+    same_division,
     "at the bottom alpha a = beta b, and 6 N D is the budget",
     {
         "compute is 6 FLOP for each parameter and token": {"six": 1.0},
@@ -312,18 +303,6 @@ def _counts(cells, chosen, *, together=True, again=True):
     return found
 
 
-def _same_counts(given, right, *args) -> None:
-    try:
-        counts = [int(one) for one in given]
-    except (TypeError, ValueError):
-        raise NotYet("return a list of whole numbers, one for each run") from None
-    if len(counts) != len(right):
-        raise NotYet(f"{len(counts)} numbers for {len(right)} runs")
-    for place, (one, other) in enumerate(zip(counts, right, strict=True)):
-        if one != other:
-            raise NotYet(f"run {place} counts another number of times")
-
-
 my_resample = Function(
     "ex-resample-cells",
     About("Runs that belong together", "design", 3, 20,
@@ -332,7 +311,7 @@ my_resample = Function(
     lambda: ((f"{len(cells)} runs", (cells, chosen)) for cells, chosen in (
         ([0, 1, 2], [0, 1, 2]), ([0, 0, 1, 1, 2], [1, 1, 0]), ([0, 1, 0, 2], [2, 2, 2]),
         ([3, 3, 1, 0, 2, 2], [3, 0, 3, 2]))),
-    _same_counts,
+    same_counts,
     "cells are drawn, and each brings all of its runs, as often as it was drawn",
     {
         "two seeds of a cell come together": {"together": False},
