@@ -23,13 +23,15 @@ class AllocatorModel:
 
     `reserve_fraction` is what it keeps for nobody, over what comes and goes in a step: blocks of a
     step's tensors are of many sizes, and the gaps between them are lost; the model state, which is
-    allocated once, loses nothing. `ahead_bytes` stands for one tensor of 16 bits for each layer:
-    under sequence parallelism a layer's full-width message is sent on another stream, and the
-    host, which runs ahead of the GPU, asks for a new block in every layer before the old one is
-    free again. In a pipeline the host waits for every neighbour, and the effect is gone.
-    `ahead_layers` says for how many layers that is so, inside a node and where the ranks of a layer
-    leave it; without it, for all that the rank has. `workspace_bytes` are what a library of
-    products keeps for good, for each of two threads, the program's and autograd's.
+    allocated once, loses nothing. `ahead_bytes` stands for messages whose blocks wait: under
+    sequence parallelism a layer's full-width message is sent on another stream, and its block is
+    not free again before that stream has passed it, while the host, which runs ahead of the GPU,
+    asks for the next. How many wait is bounded by the queue of launches, whatever the layers of the
+    model: `ahead_layers` says for how many layers' messages there is room in it, inside a node and
+    where the ranks of a layer leave it (`launch_queue`). Without it each layer of the rank counts,
+    the simpler form that was fitted first. In a pipeline the host waits for every neighbour, and
+    nothing waits for it. `workspace_bytes` are what a library of products keeps for good, for each
+    of two threads, the program's and autograd's.
 
     Chosen on one half of the runs of nanotron's Ultra-Scale Playbook (Llama-like models of 1.3 and
     8.9 billion parameters on up to 512 H100, peak memory of the first rank); a hash of the
