@@ -129,7 +129,9 @@ def parts_of_an_estimate() -> Motif:
     """The memory of a rank and the time of a step, each as the sum of its lines."""
     motif = Motif()
     spec = TransformerSpec("30B", layers=48, hidden=7168, heads=56, vocab=32000, context=4096)
-    sheet = estimate(spec, Cluster(catalog["dgx-h100"], nodes=16), batch=1024, zero=3, software="fsdp")
+    sheet = estimate(
+        spec, Cluster(catalog["dgx-h100"], nodes=16), batch=1024, zero=3, software="fsdp"
+    )
     colours = ("forward", "fourth", "communication", "backward", "soft")
     for total, top in (("memory", 14), ("step", 66)):
         left = 8.0

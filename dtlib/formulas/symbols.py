@@ -140,7 +140,7 @@ LATER = (
     Symbol("shrink", r"k_\Psi", "",
            "size of a model over that of the compute-optimal one with the same loss", _LOSS,
            (0.8, 1, 2)),
-    Symbol("served", r"D_\text{serve}", "", "tokens that a model reads and writes once it is in use",
+    Symbol("served", r"D_\text{serve}", "", "tokens that a model reads and writes in its use",
            _LOSS, (1e11, 1e13)),
     Symbol("unique_tokens", "U_D", "", "tokens of a text, each counted once", _LOSS, (1e8, 1e11)),
     Symbol("repeat_decay", "R^*", "",

@@ -1,4 +1,4 @@
-"""The sorter of isoFLOP runs: the page draws what the library has fitted, and where nothing was run."""
+"""The sorter of isoFLOP runs: the page draws what was fitted, and where nothing was run."""
 
 from functools import cache
 
