@@ -53,14 +53,14 @@ function aboutOf(one, { budget }) {
 
 function draw(spec, state, { setting }, width) {
   const box = { left: 58, right: width - 16, top: 34, bottom: 236 };
-  const low = { ...box, top: 296, bottom: 410 };
+  const low = { ...box, top: 308, bottom: 422 };
   const across = scaleOf(...PARAMS, "log", box.left, box.right);
   const up = scaleOf(...NATS, "log", box.bottom, box.top);
   const budgets = spec.controls.find(({ name }) => name === "budget").values;
   const along = scaleOf(budgets[0] / 1.5, budgets[budgets.length - 1] * 1.5, "log", low.left, low.right);
   const rise = scaleOf(...PARAMS, "log", low.bottom, low.top);
   return {
-    height: 462,
+    height: 474,
     label: "Above, loss against parameters, one curve for each budget; below, the best size against the budget.",
     marks: [
       mark.text({ x: 4, y: 18 }, "loss (nats per token) ↑"),
