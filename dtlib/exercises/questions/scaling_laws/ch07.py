@@ -5,6 +5,17 @@ from dtlib.exercises.declarations.question import question
 from dtlib.scaling_laws.loss_surface.surface import excess_compute_factor, frontier_power
 
 # fmt: off
+endless_text = question(
+    "pause-endless-text",
+    "A model lacks 0.1 nats for its size and 0.3 for its data, and its loss is 2.2. What would its "
+    "loss be with endless text?",
+    Asked("loss", 1.9, "nats", {
+          1.8: "the model stays as large as it is",
+          2.1: "it is the data's term that goes",
+          0.1: "and the least loss?"}),
+    "the data's term goes, the size's stays",
+)
+
 which_term = question(
     "pause-which-term",
     "A model lacks 0.06 nats for its size and 0.24 for its data. Its tokens are free, its size is "
@@ -25,6 +36,17 @@ half_the_size = question(
           0.004: "further away",
           0.064: "twice as far, not four times: it is the logarithm that counts"}),
     "twice as far in the logarithm, four times as high",
+)
+
+one_outlier = question(
+    "pause-one-outlier",
+    "A residual is 0.01, the border of the penalty 0.001. How many times the Huber penalty would "
+    "the plain square, half of 0.01 squared, be?",
+    Asked("times", (0.01**2 / 2) / (0.001 * (0.01 - 0.0005)), "×", {
+          1: "beyond the border the penalty goes on as a line",
+          10: "the residual is ten borders long; compute both penalties",
+          (0.001 * (0.01 - 0.0005)) / (0.01**2 / 2): "the other way round"}),
+    "five times: the further out, the less a point pulls",
 )
 
 all_on_one_side = question(
@@ -48,6 +70,16 @@ one_budget = question(
     "the fall is seen, and the sum of E and the size's term, but not its parts",
 )
 
+why_left_out = question(
+    "pause-why-left-out",
+    "Which is a reason to leave a run out of a fit?",
+    Chosen("reason", "it was made in another way than the law is about", {
+           "its residual is large": "so every law could be made to fit",
+           "it has the highest loss": "a small run has a high loss, and is a good point",
+           "the answer is nicer without it": "whose answer is it then?"}),
+    "a reason must be known without looking at the residual",
+)
+
 which_question = question(
     "pause-which-question",
     "Two laws fitted to the same runs give a planned run a loss of 2.05 and 2.06, and as the best "
@@ -57,6 +89,26 @@ which_question = question(
            "neither": "do they agree about the loss?",
            "the ratio, not the loss": "which of the two differs by a factor of 3?"}),
     "in a flat valley the height is known, and the lowest place is not",
+)
+
+share_of_tables = question(
+    "pause-share-of-tables",
+    "A layer of width d has 12 d^2 parameters in its matrices, and 100 d in its tables and the "
+    "rest. Which share of all are the tables at a width of 256?",
+    Asked("share", 100 / (12 * 256 + 100), slips={
+          100 / (12 * 16 + 100): "that is at a width of 16",
+          100 / (12 * 256): "of all, the tables included"}),
+    "a third at width 16, three per cent at 256: so the power moves",
+)
+
+slope_of_the_loss = question(
+    "pause-slope-of-the-loss",
+    "A loss of 2.0 nats has 1.8 below it that no run saves, and the rest falls as compute to the "
+    "power -0.178. With which power does the loss itself fall there?",
+    Asked("power", 0.178 * 0.2 / 2.0, slips={
+          0.178: "that is the power of the rest, which is a tenth of the loss",
+          0.178 * 1.8 / 2.0: "it is the rest that falls, and not the 1.8"}),
+    "a tenth of the loss is falling, so a tenth of the power is seen",
 )
 
 ten_per_cent = question(
@@ -69,6 +121,16 @@ ten_per_cent = question(
           1 - 1.4 ** -1: "the power is 0.178, not 1",
           0.4 * 0.178: "that holds for small changes; 40 % is not small"}),
     "1.4 to the power: six per cent of what is left to win",
+)
+
+another_floor = question(
+    "pause-another-floor",
+    "On another text E is lower by 0.2, and the other four numbers are the same. How does the best "
+    "size of a budget change?",
+    Chosen("size", "it stays", {
+           "it grows": "which of the numbers are in its equation?",
+           "it shrinks": "which of the numbers are in its equation?"}),
+    "E is no part of a slope: it lowers the whole valley",
 )
 
 what_halving_costs = question(
