@@ -18,11 +18,16 @@ LARGEST = {16: 8, 24: 8, 32: 8, 48: 8, 64: 8, 96: 8, 128: 4}
 TEXT_NAME = "training-grid-text"
 
 
-def measure_text_grid(folder: Path) -> None:
-    """Train one seed of the grid on the text, and record it with what the text is."""
-    language, cells = SourceText(), family(LARGEST, 1)
+def train_text_grid(folder: Path) -> None:
+    """One seed of the grid on the text."""
+    cells = family(LARGEST, 1)
     bar = Bar(cells, lambda: finished(folder))
-    train_cells(cells, folder, HeldOutText(language), bar)
+    train_cells(cells, folder, HeldOutText(SourceText()), bar)
+
+
+def record_text_grid(folder: Path) -> None:
+    """Write the recording of the cells that are finished, with what the text is."""
+    language = SourceText()
     found = sorted(results(folder), key=lambda cell: (cell["width"], cell["tokens"]))
     samples = {
         f"width {cell['width']}, {cell['tokens'] // MI} Mi": [cell["excess"]]
@@ -37,4 +42,6 @@ def measure_text_grid(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    measure_text_grid(Path(sys.argv[1]))
+    if "--record" not in sys.argv:
+        train_text_grid(Path(sys.argv[1]))
+    record_text_grid(Path(sys.argv[1]))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from dtlib import recordings
+from dtlib.scaling_laws.grid import recorded_runs
 from dtlib.scaling_laws.grid.text import HeldOutText, SourceText
 
 WORDS = 64 * 1024  # letters of a block
@@ -51,3 +53,12 @@ def test_who_knows_nothing_loses_the_logarithm_of_the_letters(text):
 def test_a_package_that_is_not_there_is_named():
     with pytest.raises(ModuleNotFoundError, match="'no_such_package' is not installed"):
         SourceText("no_such_package")
+
+
+def test_the_recorded_text_is_this_one_and_its_E_is_not_known(text):
+    about = recordings.load("training-grid-text").about
+    if text.version == about["text"]:
+        assert (text.digest, text.windows_ts.size) == (about["digest"], about["bytes"])
+    runs = recorded_runs(None, name="training-grid-text")
+    assert {(run.E, run.excess) for run in runs} == {(None, None)}
+    assert all(run.loss == run.by_letter[0] > 1 for run in runs)
