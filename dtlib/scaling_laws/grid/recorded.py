@@ -15,7 +15,7 @@ from functools import cache
 from dtlib import recordings
 from dtlib.formulas.require import require
 from dtlib.models.work import training_flops
-from dtlib.scaling_laws.grid.cells import KINDS
+from dtlib.scaling_laws.grid.cells import FAMILIES, KINDS, MI
 
 NAME = "training-grid"
 
@@ -79,20 +79,29 @@ class Curve:
 
 
 def recorded_runs(
-    kind: str | None = "fit", seed: int | None = None, name: str = NAME
+    kind: str | None = "fit", seed: int | None = None, name: str = NAME, family: str | None = None
 ) -> tuple[TrainedRun, ...]:
     """The recorded runs of a kind, of all kinds for None; by width, tokens, rate and seed.
 
-    Arguments: `seed`, only this one; `name`, which recording. Raises ValueError for another kind.
+    Arguments: `seed`, only this one; `name`, which recording; `family`, only runs whose width and
+    tokens belong to it: "reduced" stays the same while wider and longer runs are recorded.
+    Raises ValueError for another kind or family.
 
-    >>> runs = recorded_runs("fit", seed=1)
-    >>> runs[0].width, runs[0].N, runs[0].D, runs[0].loss == runs[0].E + runs[0].excess
-    (16, 3072, 1048576, True)
+    >>> runs = recorded_runs("fit", seed=1, family="reduced")
+    >>> len(runs), runs[0].N, runs[0].D, runs[0].loss == runs[0].E + runs[0].excess
+    (32, 3072, 1048576, True)
     """
     allowed = " or ".join(map(repr, KINDS)) + ", or None for all"
     require(kind in (*KINDS, None), "recorded_runs", "kind", kind, allowed)
+    allowed = " or ".join(map(repr, FAMILIES)) + ", or None for all"
+    require(family in (*FAMILIES, None), "recorded_runs", "family", family, allowed)
+    largest = FAMILIES[family] if family else {}
     return tuple(
-        run for run in _runs(name) if kind in (run.kind, None) and seed in (run.seed, None)
+        run
+        for run in _runs(name)
+        if kind in (run.kind, None)
+        and seed in (run.seed, None)
+        and (family is None or run.D <= largest.get(run.width, 0) * MI)
     )
 
 

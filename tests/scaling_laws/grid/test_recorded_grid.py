@@ -57,6 +57,16 @@ def test_the_reduced_family_is_there_with_its_first_seed():
     assert found == cells
 
 
+def test_a_family_stays_as_it_is_while_others_grow():
+    small = recorded_runs("fit", seed=1, family="tiny")
+    assert {(run.width, run.D // 2**20) for run in small} == {
+        (width, mi) for width in (16, 24, 32, 48, 64) for mi in (1, 2, 4)
+    }
+    assert set(small) < set(recorded_runs("fit", seed=1, family="reduced"))
+    with pytest.raises(ValueError, match="family is 'huge', but must be 'tiny' or 'reduced'"):
+        recorded_runs(family="huge")
+
+
 def test_every_held_out_run_came_after_its_prediction():
     check_order(recorded_predictions(), RUNS)
     assert {(p.width, p.tokens) for p in recorded_predictions()} >= {
