@@ -101,7 +101,7 @@ def recorded_runs(
         for run in _runs(name)
         if kind in (run.kind, None)
         and seed in (run.seed, None)
-        and (family is None or run.D <= largest.get(run.width, 0) * MI)
+        and (family is None or largest.get(run.width, 0) * MI >= run.D)
     )
 
 
