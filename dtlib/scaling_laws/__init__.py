@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Prediction,
         fit_parametric,
     )
+    from dtlib.scaling_laws.loss_surface.blind import NotIdentified
     from dtlib.scaling_laws.loss_surface.published import hoffmann_runs
     from dtlib.scaling_laws.compute_optimal.power_law import PowerLaw
     from dtlib.scaling_laws.compute_optimal.isoflop import (
@@ -79,7 +80,6 @@ if TYPE_CHECKING:
     from dtlib.scaling_laws.emergence.broken import (
         BrokenPowerLaw,
         Identified,
-        NotIdentified,
         fit_broken,
         identified,
         require_identified,

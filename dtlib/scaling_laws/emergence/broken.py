@@ -10,15 +10,11 @@ to the Jacobian: a direction in which it is nearly zero moves the law and not th
 import math
 from dataclasses import astuple, dataclass, fields
 
-from dtlib.errors import DtlibError
 from dtlib.formulas.require import require
 from dtlib.later import np
+from dtlib.scaling_laws.loss_surface.blind import NotIdentified
 
 _STEPS = 200
-
-
-class NotIdentified(DtlibError, ValueError):
-    """The points do not see a direction of the law; the message names it."""
 
 
 @dataclass(frozen=True)
