@@ -84,7 +84,7 @@ def numpy() -> Files:
 
 
 def dtlib() -> Files:
-    """The book's library, as it is written, its recordings, and the page's own modules."""
+    """The book's library, its tables, its recordings, and the page's own modules."""
     return {path: file.read_bytes() for file, path in library().items()}
 
 
@@ -92,7 +92,8 @@ def library() -> dict[Path, str]:
     """The files of the library that a page carries, each with its path there."""
     package, mine = ROOT / "dtlib", ROOT / "book/_engine"
     files = {file: f"dtlib/{file.relative_to(package).as_posix()}" for file in carried(package)}
-    files |= {package / "contents.toml": "dtlib/contents.toml"}
+    tables = (package / "contents.toml", *sorted(package.glob("*/*/*.csv")))
+    files |= {file: f"dtlib/{file.relative_to(package).as_posix()}" for file in tables}
     measured = (ROOT / "book/measurements").glob("*.json")
     files |= {file: f"dtlib/measurements/{file.name}" for file in measured}
     files |= {mine / name: name for name in ("integers.py", "runner.py")}
