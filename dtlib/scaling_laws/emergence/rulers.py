@@ -36,8 +36,8 @@ def exact_match_of_scale(scale, answer_loss, fall, in_a_row):
 
     Exact match of a loss that is a power of compute.
 
-    >>> round(exact_match_of_scale(scale=4, answer_loss=1, fall=0.5, in_a_row=2), 4)
-    0.3679
+    >>> round(exact_match_of_scale(scale=4, answer_loss=0.5, fall=0.5, in_a_row=2), 4)
+    0.6065
     """
     return exp(-in_a_row * answer_loss * scale ** (-fall))
 
@@ -60,8 +60,8 @@ def rise_factor(fall):
 
     The loss must fall from ln 10 to ln 10/9. The number of answers does not occur.
 
-    >>> round(rise_factor(fall=1), 2)
-    21.85
+    >>> round(rise_factor(fall=0.5), 2)
+    477.61
     """
     return (ln(10) / ln(10 / 9)) ** (1 / fall)
 
@@ -104,7 +104,7 @@ def rise_of_share(needed: int, answers: int, fall: float) -> float:
     compute with exponent `fall`. Arguments: counts, a positive exponent. Returns a factor.
     Raises ValueError as `at_least`. Source: the binomial law, inverted.
 
-    >>> round(rise_of_share(9, 9, fall=1), 2) == round(rise_factor(fall=1), 2)
+    >>> round(rise_of_share(9, 9, fall=1), 2) == round(rise_factor(fall=0.5), 2)
     True
     """
     losses = [-math.log(_success_of(height, needed, answers)) for height in (0.1, 0.9)]
