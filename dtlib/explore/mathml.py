@@ -12,13 +12,14 @@ from collections.abc import Mapping
 
 _TOKEN = re.compile(r"\\(?:begin|end)\{cases\}|\\[a-zA-Z]+|\\.|\d+(?:\{,\}\d{3})*(?:\.\d+)?|\s+|.")
 _OPERATORS = {"cdot": "·", "times": "×", "le": "≤", "ge": "≥", "approx": "≈", "+": "+", "-": "−"}
-_OPERATORS |= {"=": "=", "<": "&lt;", ">": "&gt;", ",": ",", "/": "/"}
+_OPERATORS |= {"=": "=", "<": "&lt;", ">": "&gt;", ",": ",", "/": "/", "to": "→"}
 _SPACING = {"/": ' lspace="0" rspace="0"'}
 _FENCES = {"(": "()", "[": "[]", r"\lceil": "⌈⌉", r"\lfloor": "⌊⌋"}
 _CLOSING = {"(": ")", "[": "]", r"\lceil": r"\rceil", r"\lfloor": r"\rfloor"}
 _FUNCTIONS = {"log", "ln", "max", "min", "exp"}
 _TIMES = '<mo class="dt-times" lspace="0.1em" rspace="0.1em">&#x2062;</mo>'
-_LETTERS = {"ell": "ℓ", "varepsilon": "ε", "epsilon": "ϵ"}
+_LETTERS = {"ell": "ℓ", "varepsilon": "ε", "epsilon": "ϵ", "infty": "∞"}
+_STAR = "*"  # of what is best
 _NEW_ROW, _END_CASES = r"\\", r"\end{cases}"
 
 
@@ -119,6 +120,8 @@ class _Reader:
             return self._tall_fence()
         if token == "\\begin{cases}":
             return self._cases()
+        if token == _STAR:
+            return "<mo>∗</mo>"
         if len(token) == 1 and token.isalpha():
             return f"<mi>{token}</mi>"
         if _greek(name):
@@ -188,7 +191,7 @@ class _Reader:
 
 
 def _greek(name: str) -> str:
-    """The letter of a name such as alpha or Delta, of ell and varepsilon, or nothing."""
+    """The letter of a name such as alpha or Delta, of ell, varepsilon and infty, or nothing."""
     if name in _LETTERS:
         return _LETTERS[name]
     size = "CAPITAL" if name[:1].isupper() else "SMALL"

@@ -1,7 +1,7 @@
 """A loss surface when fresh tokens run out: what the second epoch is worth, and the fortieth.
 
 The noun: `RepeatedSurface`, a surface with a number of unique tokens. What is repeated counts less
-each time: D tokens of U unique ones are worth D', and N parameters beyond what U can feed, N'.
+each time: D tokens of U unique ones are worth D_eff, and N parameters beyond what U can feed, N_eff.
 """
 
 import math
@@ -17,7 +17,7 @@ TOKENS_DECAY, PARAMS_DECAY = 15.387756, 5.309743  # R_D*, R_N* of Muennighoff et
 
 
 @formula(
-    r"D'",
+    r"D_\text{eff}",
     "",
     "Muennighoff et al. 2023",
     "whole passes over the same tokens; none of them makes the loss worse",
@@ -38,10 +38,10 @@ def effective_tokens(tokens, unique_tokens, repeat_decay):
 
 @dataclass(frozen=True)
 class RepeatedSurface:
-    """L = E + A / N'^alpha + B / D'^beta with so many `unique` tokens U.
+    """L = E + A / N_eff^alpha + B / D_eff^beta with so many `unique` tokens U.
 
     `surface` is that of fresh tokens. N' damps what N has beyond U_N, the size for which U tokens
-    are compute-optimal, as D' damps what D has beyond U. Below both it is the surface itself.
+    are compute-optimal, as D_eff damps what D has beyond U. Below both it is the surface itself.
     Raises ValueError for numbers that are not positive. Source: Muennighoff et al. 2023.
 
     >>> scarce = RepeatedSurface.muennighoff(unique=100e9)
