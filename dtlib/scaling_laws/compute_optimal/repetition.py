@@ -1,7 +1,7 @@
 """A loss surface when fresh tokens run out: what the second epoch is worth, and the fortieth.
 
 The noun: `RepeatedSurface`, a surface with a number of unique tokens. What is repeated counts less
-each time: D tokens of U unique ones are worth D_eff, and N parameters beyond what U can feed, N_eff.
+each time: D tokens of U unique ones are worth D_eff, and N parameters beyond what U can feed N_eff.
 """
 
 import math

@@ -19,7 +19,8 @@ import torch
 from dtlib.files import write_whole
 from dtlib.scaling_laws.grid.cells import Cell
 from dtlib.scaling_laws.grid.excess import QuantileText
-from dtlib.scaling_laws.grid.trunk import STEP_TOKENS, Trunk, decay_start
+from dtlib.scaling_laws.grid.trunk import STEP_TOKENS, Trunk
+from dtlib.scaling_laws.grid.warmth import decay_start
 
 SAVED = 4096  # steps after which a trunk is saved on its way
 DIGITS = 7  # kept of a measurement

@@ -19,33 +19,11 @@ from torch.nn import functional as F
 from dtlib.formulas.require import require
 from dtlib.scaling_laws.grid.excess import Excess, QuantileText
 from dtlib.scaling_laws.grid.models import BATCH, SEQ, grid_model, grid_optimizer, shifted
+from dtlib.scaling_laws.grid.warmth import WARM_UP, decay_start, rate_factor
 
 STEP_TOKENS = BATCH * SEQ
-WARM_UP = 64  # steps
-DECAY = 5  # a run decays over the last of so many parts
 _BLOCK = 64  # steps whose text is drawn at once
 _POINTS = 4  # of a curve, for each doubling of the tokens
-
-
-def decay_start(steps: int) -> int:
-    """The first step of a run of so many that is no longer at the full rate.
-
-    >>> decay_start(1000)
-    800
-    """
-    return steps - max(1, steps // DECAY)
-
-
-def rate_factor(step: int, steps: float = math.inf) -> float:
-    """The share of the full rate at which step 0, 1, ... of a run learns; a trunk has no end.
-
-    >>> [rate_factor(step, 1000) for step in (0, 63, 799, 800, 999)]
-    [0.015625, 1.0, 1.0, 0.9950248756218906, 0.004975124378109453]
-    """
-    warming = min(1.0, (step + 1) / WARM_UP)
-    if step < (start := steps if steps == math.inf else decay_start(steps)):
-        return warming
-    return warming * (steps - step) / (steps - start + 1)
 
 
 class Trunk:

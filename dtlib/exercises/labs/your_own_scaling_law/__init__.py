@@ -11,8 +11,7 @@ from dtlib.exercises.labs.your_own_scaling_law.laws import excess_law, row_law, 
 share = Made(
     "ex-law-share",
     About("Whose rows are whose", "design", 2, 12,
-          "price a trunk with its branches, and deal out jobs so that ranks end together",
-          needs="torch"),
+          "price a trunk with its branches, and deal out jobs so that ranks end together"),
     share_law,
     lambda: (sharing.trunk_tokens, sharing.share),
     "tokens of a trunk with its branches; no rank has more than Graham's bound allows",
@@ -35,7 +34,7 @@ share = Made(
 excess = Made(
     "ex-law-excess",
     About("What a loss has above E", "derive", 2, 10,
-          "measure L - E as a divergence, and E as a sum", needs="torch"),
+          "measure L - E as a divergence, and E as a sum"),
     excess_law,
     lambda: (saying.entropy_rate, saying.excess),
     "nats per letter, zero for who knows the law, and no noise of a text in it",
@@ -56,8 +55,7 @@ excess = Made(
 row = Made(
     "ex-law-row",
     About("One trunk for all budgets", "design", 2, 15,
-          "branch a run off a trunk so that it is the separate run to the last digit",
-          needs="torch"),
+          "branch a run off a trunk so that it is the separate run to the last digit"),
     row_law,
     lambda: sharing.row,
     "every budget's loss is that of the separate run, exactly, and what runs share is trained once",
@@ -77,8 +75,7 @@ row = Made(
 say = Made(
     "ex-law-say",
     About("Said before", "design", 2, 13,
-          "predict a larger run with an interval, and let its seed follow from the prediction",
-          needs="torch"),
+          "predict a larger run with an interval, and let its seed follow from the prediction"),
     say_law,
     lambda: (saying.forecast, saying.seed_of),
     "L - E with the interval of a single run, and a seed that no other prediction has",
