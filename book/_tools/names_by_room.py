@@ -15,7 +15,7 @@ from dtlib.lazy import shown_by
 
 ROOMS = (
     "foundations", "scaling_laws", "scaling_laws.loss_surface",
-    "scaling_laws.compute_optimal", "scaling_laws.emergence", "scaling_laws.noise", "scaling_laws.grid",
+    "scaling_laws.compute_optimal", "scaling_laws.noise", "scaling_laws.grid",
     "models", "runtime", "collectives", "parallelism", "parallelism.pipeline",
     "memory", "composition", "estimator", "micro_lab", "explore", "exercises", "exercises.worlds",
 )  # fmt: skip
