@@ -40,8 +40,8 @@ def effective_tokens(tokens, unique_tokens, repeat_decay):
 class RepeatedSurface:
     """L = E + A / N_eff^alpha + B / D_eff^beta with so many `unique` tokens U.
 
-    `surface` is that of fresh tokens. N' damps what N has beyond U_N, the size for which U tokens
-    are compute-optimal, as D_eff damps what D has beyond U. Below both it is the surface itself.
+    `surface` is that of fresh tokens. N_eff damps what N has beyond U_N, the size for which U
+    tokens are compute-optimal, as D_eff damps what D has beyond U. Below both it is the surface.
     Raises ValueError for numbers that are not positive. Source: Muennighoff et al. 2023.
 
     >>> scarce = RepeatedSurface.muennighoff(unique=100e9)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import exp, ln
 from dtlib.formulas.require import require, require_count
+from dtlib.scaling_laws.compute_optimal.search import root_between
 
 _DRAWN = (
     "answers are drawn from the model, each with the same loss, given that those before are right"
@@ -104,7 +105,7 @@ def rise_of_share(needed: int, answers: int, fall: float) -> float:
     compute with exponent `fall`. Arguments: counts, a positive exponent. Returns a factor.
     Raises ValueError as `at_least`. Source: the binomial law, inverted.
 
-    >>> round(rise_of_share(9, 9, fall=1), 2) == round(rise_factor(fall=0.5), 2)
+    >>> round(rise_of_share(9, 9, fall=1), 2) == round(rise_factor(fall=1), 2)
     True
     """
     losses = [-math.log(_success_of(height, needed, answers)) for height in (0.1, 0.9)]
@@ -112,11 +113,7 @@ def rise_of_share(needed: int, answers: int, fall: float) -> float:
 
 
 def _success_of(height: float, needed: int, answers: int) -> float:
-    low, high = 0.0, 1.0
-    while low < (middle := (low + high) / 2) < high:
-        below = at_least(middle, needed, answers) < height
-        low, high = (middle, high) if below else (low, middle)
-    return low
+    return root_between(lambda success: at_least(success, needed, answers) - height, 0.0, 1.0)
 
 
 def most_success_unseen(items: int, doubt: float = 0.05) -> float:

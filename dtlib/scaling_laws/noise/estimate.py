@@ -13,6 +13,7 @@ from statistics import NormalDist
 from dtlib.formulas.formula import formula
 from dtlib.formulas.require import require
 from dtlib.later import np
+from dtlib.scaling_laws.compute_optimal.search import root_between
 
 LEVEL = 0.95
 
@@ -191,11 +192,7 @@ def student_quantile(freedom: int, level: float = LEVEL) -> float:
     """
     if freedom > 10_000:
         return NormalDist().inv_cdf(0.5 + level / 2)
-    low, high = 0.0, 1e3
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _within(middle, freedom) > level else (middle, high)
-    return middle
+    return root_between(lambda t: _within(t, freedom) - level, 0.0, 1e3)
 
 
 def _within(t: float, freedom: int) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from dtlib.formulas.require import require, require_positive
 from dtlib.later import np
+from dtlib.scaling_laws.compute_optimal.search import least_between
 
 _MOST = 2**22  # steps, after which a target counts as never reached
 
@@ -110,12 +111,8 @@ class NoisyQuadratic:
         allowed = f"above what noise leaves at a batch of {batch:g}"
         require(counts[place] < math.inf, "best_constant_rate", "target", target, allowed)
         low, high = float(grid[max(place - 1, 0)]), float(grid[min(place + 1, 48)])
-        share = (math.sqrt(5) - 1) / 2
-        for _ in range(25):
-            left, right = high - share * (high - low), low + share * (high - low)
-            low, high = (low, right) if steps(left) < steps(right) else (left, high)
-        middle = (low + high) / 2
-        return math.exp(middle), steps(middle)
+        best = least_between(steps, low, high, steps=25)
+        return math.exp(best), steps(best)
 
     def after(self, steps: float, batch: float, rate: float) -> "NoisyQuadratic":
         """The same loss where that many steps of plain SGD leave it on average; steps may be

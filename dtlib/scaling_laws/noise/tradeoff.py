@@ -13,6 +13,7 @@ from dtlib.formulas.formula import formula
 from dtlib.formulas.poly import sqrt
 from dtlib.formulas.require import require
 from dtlib.later import np
+from dtlib.scaling_laws.compute_optimal.search import least_between
 from dtlib.scaling_laws.noise.estimate import student_quantile
 
 _SOURCE = "McCandlish et al. 2018"
@@ -188,12 +189,7 @@ def _least(function, low: float, high: float) -> float:
     """Where a function of one valley is least: a grid, then the golden section."""
     grid = np.linspace(low, high, 200)
     place = int(np.argmin([function(x) for x in grid]))
-    low, high = float(grid[max(place - 1, 0)]), float(grid[min(place + 1, 199)])
-    share = (math.sqrt(5) - 1) / 2
-    for _ in range(80):
-        left, right = high - share * (high - low), low + share * (high - low)
-        low, high = (low, right) if function(left) < function(right) else (left, high)
-    return (low + high) / 2
+    return least_between(function, float(grid[max(place - 1, 0)]), float(grid[min(place + 1, 199)]))
 
 
 def _border(function, level: float, inside: float, outside: float) -> float:
