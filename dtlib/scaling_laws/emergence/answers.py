@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dtlib.formulas.require import require, require_count
 from dtlib.later import np, torch
+from dtlib.scaling_laws.grid.windows import shifted
 
 if TYPE_CHECKING:
     from dtlib.scaling_laws.grid.language import ZipfWords
@@ -42,8 +43,7 @@ def question_windows(language: "ZipfWords", ranks, count: int, seed: int = 0, wo
 def answer_log_probs(model, windows_bs, language: "ZipfWords"):
     """log p of the last letter of every word, given all before it: an array [windows, words]."""
     with torch.no_grad():
-        begin = torch.full((len(windows_bs), 1), language.letters)
-        logits_bsv = model(torch.cat([begin, windows_bs[:, :-1]], dim=1))
+        logits_bsv = model(shifted(windows_bs, language.letters))
         log_probs = logits_bsv.log_softmax(-1).gather(-1, windows_bs[..., None])[..., 0]
     return log_probs[:, language.length - 1 :: language.length].numpy()
 

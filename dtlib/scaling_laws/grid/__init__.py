@@ -1,11 +1,11 @@
 """Our own training grid: many small models of one family, on a language whose entropy is known.
 
-`language`, words whose loss below which no model can go is a sum; `models`, one layer, as wide as
-asked; `excess`, what a model's loss has above that; `warmth`, how fast a run learns at each step;
-`trunk`, a run at the full rate that branches; `cells`, which runs there are; `training`, which
-trains them and may be stopped; `recorded`, the runs that the chapters read; `predictions`, what
-was said of some before they were trained; `command`, a grid from a terminal; `text`, the same grid
-on a text whose entropy nobody knows.
+`language`, words whose loss below which no model can go is a sum; `windows`, its text in streams;
+`models`, one layer, as wide as asked; `excess`, what a model's loss has above that; `warmth`, how
+fast a run learns at each step; `trunk`, a run at the full rate that branches; `cells`, which runs
+there are; `training`, which trains them and may be stopped; `recorded`, the runs that the chapters
+read; `predictions`, what was said of some before they were trained; `command`, a grid from a
+terminal; `text`, the same grid on a text whose entropy nobody knows.
 """
 
 from typing import TYPE_CHECKING

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from dtlib.formulas.require import require
 from dtlib.later import np
 from dtlib.scaling_laws.grid.language import ZipfWords
-from dtlib.scaling_laws.grid.models import SEQ, shifted
+from dtlib.scaling_laws.grid.windows import SEQ, shifted
 
 WORDS = 2**14
 _ROWS = 128  # windows at a time

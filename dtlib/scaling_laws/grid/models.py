@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from dtlib.formulas.require import require
 from dtlib.models.gpt import GPT
 from dtlib.models.spec import TransformerSpec
+from dtlib.scaling_laws.grid.windows import SEQ
 
-SEQ, BATCH = 32, 32  # letters of a window, windows of a step
 BASE_WIDTH = 32  # where all weights learn at the same rate
 RULES = ("mup", "same")
 
@@ -77,12 +77,6 @@ def grid_optimizer(model: GPT, rate: float, rule: str = "mup") -> torch.optim.Op
         {"params": others, "lr": rate, "peak": rate},
     ]
     return torch.optim.Adam(groups, betas=(0.9, 0.98), fused=True)
-
-
-def shifted(text_bs: torch.Tensor, start: int) -> torch.Tensor:
-    """What the model sees when it must say each letter: those before it, and first `start`."""
-    begin = torch.full((len(text_bs), 1), start)
-    return torch.cat([begin, text_bs[:, :-1]], dim=1)
 
 
 def _fused_attention(q_bnsd, k_bnsd, v_bnsd, positions):

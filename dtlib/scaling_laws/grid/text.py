@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from dtlib.formulas.require import require
 from dtlib.later import np
 from dtlib.scaling_laws.grid.excess import Excess
-from dtlib.scaling_laws.grid.models import SEQ, shifted
+from dtlib.scaling_laws.grid.windows import SEQ, shifted
 
 PACKAGE = "sympy"
 _BESIDE = {"tests", "benchmarks"}

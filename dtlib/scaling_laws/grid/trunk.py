@@ -14,15 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch.nn import functional as F
 
 from dtlib.formulas.require import require
 from dtlib.scaling_laws.grid.excess import Excess, QuantileText
-from dtlib.scaling_laws.grid.models import BATCH, SEQ, grid_model, grid_optimizer, shifted
+from dtlib.scaling_laws.grid.models import grid_model, grid_optimizer
 from dtlib.scaling_laws.grid.warmth import WARM_UP, decay_start, rate_factor
+from dtlib.scaling_laws.grid.windows import SEQ, Windows, window_loss
 
+BATCH = 32  # windows of a step
 STEP_TOKENS = BATCH * SEQ
-_BLOCK = 64  # steps whose text is drawn at once
 _POINTS = 4  # of a curve, for each doubling of the tokens
 
 
@@ -39,21 +39,19 @@ class Trunk:
     def __init__(
         self, evaluation: QuantileText, width: int, seed: int, rate: float, rule: str = "mup"
     ):
-        self.evaluation, self.language, self.seed = evaluation, evaluation.language, seed
-        self.model = grid_model(width, seed, self.language.letters)
+        self.evaluation, self.seed = evaluation, seed
+        self.windows = Windows(evaluation.language, seed)
+        self.model = grid_model(width, seed, evaluation.language.letters)
         self.optimizer = grid_optimizer(self.model, rate, rule)
         self.step, self.seconds = 0, 0.0
         self.curve: list[tuple[int, float, float]] = []
         self._losses: list[float] = []
-        self._block = (-1, torch.empty(0))
 
     def learn(self, factor: float) -> float:
         """One step at a share of the full rate; returns the loss before it, nats per letter."""
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
-        text_bs = self._text(self.step)
-        logits_bsv = self.model(shifted(text_bs, self.language.letters))
-        loss = F.cross_entropy(logits_bsv.flatten(0, 1), text_bs.flatten())
+        loss = window_loss(self.model, self.windows.read(self.step * BATCH, BATCH))
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -91,15 +89,21 @@ class Trunk:
         allowed = f"at most {start}, where a run of {steps} steps begins to decay"
         require(self.step <= start, "Trunk.branch", "step", self.step, allowed)
         self.train(start, on_step=on_step)
-        branch = copy.copy(self)
-        branch.model, branch.optimizer = copy.deepcopy((self.model, self.optimizer))
-        branch.curve, branch._losses = [], list(self._losses)
+        branch = self.copied()
+        branch.curve = []
         branch.mark()
         for point in range(1, points + 1):
             branch.train(start + point * (steps - start) // points, steps, on_step)
             if steps - start >= points or point == points:
                 branch.mark()
         return branch
+
+    def copied(self) -> "Trunk":
+        """The same trunk once more, which goes on by itself."""
+        twin = copy.copy(self)
+        twin.model, twin.optimizer = copy.deepcopy((self.model, self.optimizer))
+        twin.curve, twin._losses = list(self.curve), list(self._losses)
+        return twin
 
     def excess(self) -> Excess:
         """L - E of the model as it is now."""
@@ -126,15 +130,6 @@ class Trunk:
         self.optimizer.load_state_dict(state.pop("optimizer"))
         vars(self).update(state)
         return self
-
-    def _text(self, step: int) -> torch.Tensor:
-        """The windows of a step: a function of the seed and the step, whatever came before."""
-        block, place = divmod(step, _BLOCK)
-        if self._block[0] != block:
-            words = _BLOCK * STEP_TOKENS // self.language.length
-            text = self.language.text(words, [self.seed, block]).reshape(_BLOCK, BATCH, SEQ)
-            self._block = block, torch.from_numpy(text)
-        return self._block[1][place]
 
 
 def _curve_steps(step: int) -> set[int]:

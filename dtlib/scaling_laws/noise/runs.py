@@ -1,8 +1,8 @@
 """Runs at any batch size, until a loss is reached: the grid's models on the grid's language.
 
-A run reads one stream of windows in order, however many it takes at a time: window 5,000 is the
-same in every run. Its rate is constant, so that nothing in it depends on where it will end; which
-rate is best is found by trying. Source: McCandlish et al. 2018, whose experiment it is.
+A run reads one stream of windows in order, however many it takes at a time. Its rate is constant,
+so that nothing in it depends on where it will end; which rate is best is found by trying. Source:
+McCandlish et al. 2018, whose experiment it is.
 """
 
 import json
@@ -12,19 +12,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from torch.nn import functional as F
 
 from dtlib.files import write_whole
 from dtlib.formulas.require import require, require_count, require_positive
 from dtlib.scaling_laws.grid.excess import QuantileText
 from dtlib.scaling_laws.grid.language import ZipfWords
-from dtlib.scaling_laws.grid.models import SEQ, grid_model, shifted
+from dtlib.scaling_laws.grid.models import grid_model
+from dtlib.scaling_laws.grid.windows import Windows, window_loss
 
 WIDTH = 32
 JUDGED_ON = 2048  # words of the evaluation: it is made often
 SAMPLE = "a window of 32 letters"
 KINDS = ("adam", "sgd")
-_BLOCK = 2048  # windows that are drawn at once
 _DENSITY = 1.05  # steps between two evaluations, as a ratio
 
 
@@ -51,31 +50,6 @@ class ToLoss:
         return f"{self.kind}-{self.batch}-{self.rate:.4g}-s{self.seed}"
 
 
-class Windows:
-    """The endless stream of windows of a seed, which is read by number."""
-
-    def __init__(self, language: ZipfWords, seed: int):
-        self.language, self.seed = language, seed
-        self._block = (-1, torch.empty(0))
-
-    def read(self, start: int, count: int) -> torch.Tensor:
-        """Windows start, start + 1, ...: shape (count, SEQ)."""
-        parts = []
-        while count:
-            block, place = divmod(start, _BLOCK)
-            part = self._drawn(block)[place : place + count]
-            parts.append(part)
-            start, count = start + len(part), count - len(part)
-        return torch.cat(parts)
-
-    def _drawn(self, block: int) -> torch.Tensor:
-        if self._block[0] != block:
-            words = _BLOCK * SEQ // self.language.length
-            text = self.language.text(words, [self.seed, block]).reshape(_BLOCK, SEQ)
-            self._block = block, torch.from_numpy(text)
-        return self._block[1]
-
-
 class Learner:
     """A model that learns from the stream, some windows at a time; `step` and `consumed` count."""
 
@@ -91,12 +65,6 @@ class Learner:
         window_loss(self.model, self.windows.read(self.consumed, batch)).backward()
         self.optimizer.step()
         self.step, self.consumed = self.step + 1, self.consumed + batch
-
-
-def window_loss(model, text_bs: torch.Tensor) -> torch.Tensor:
-    """The mean loss of a letter of these windows, in nats."""
-    logits_bsv = model(shifted(text_bs, model.spec.vocab - 1))
-    return F.cross_entropy(logits_bsv.flatten(0, 1), text_bs.flatten())
 
 
 def train_to(

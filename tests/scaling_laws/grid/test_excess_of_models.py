@@ -93,7 +93,7 @@ def trained():
 
 def sampled(trunk: Trunk, words: int = 2**15) -> tuple[float, float]:
     """Mean and standard error of log p - log q over letters of a text drawn at random."""
-    language = trunk.language
+    language = trunk.windows.language
     text = language.text(words, [77, 1])
     codes = {int(c): r for r, c in enumerate(language.spelled_wl @ 32 ** np.arange(3, -1, -1))}
     ranks = np.array([codes[int(c)] for c in text.reshape(-1, 4) @ 32 ** np.arange(3, -1, -1)])

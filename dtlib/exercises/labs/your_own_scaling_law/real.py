@@ -36,9 +36,7 @@ class ModelLearner:
 
     def __deepcopy__(self, memo: dict) -> "ModelLearner":
         twin = copy.copy(self)
-        twin.trunk = copy.copy(self.trunk)
-        pair = copy.deepcopy((self.trunk.model, self.trunk.optimizer), memo)
-        twin.trunk.model, twin.trunk.optimizer = pair
+        twin.trunk = self.trunk.copied()
         return twin
 
     def __repr__(self) -> str:
