@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Prediction,
         fit_parametric,
     )
-    from dtlib.scaling_laws.loss_surface.blind import NotIdentified
+    from dtlib.scaling_laws.loss_surface.blind import Identified, NotIdentified
     from dtlib.scaling_laws.loss_surface.published import hoffmann_runs
     from dtlib.scaling_laws.compute_optimal.power_law import PowerLaw
     from dtlib.scaling_laws.compute_optimal.isoflop import (
@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     from dtlib.scaling_laws.emergence.stairs import Stairs, train_in_epochs, visited_loss
     from dtlib.scaling_laws.emergence.broken import (
         BrokenPowerLaw,
-        Identified,
         fit_broken,
         identified,
         require_identified,

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, fields
 
 from dtlib.formulas.require import require
 from dtlib.later import np
-from dtlib.scaling_laws.loss_surface.blind import NotIdentified
+from dtlib.scaling_laws.loss_surface.blind import Identified, NotIdentified, identified_by
 
 _STEPS = 200
 
@@ -54,20 +54,6 @@ class BrokenPowerLaw:
         return np.stack(columns, axis=1)
 
 
-@dataclass(frozen=True)
-class Identified:
-    """What the points say of a law: standard errors, the condition number, the unseen direction.
-
-    `errors` are in the units of the numbers, for the given noise; `condition` is the largest
-    singular value of the Jacobian over the smallest, `blind` the direction of the smallest.
-    """
-
-    errors: dict[str, float]
-    condition: float
-    blind: dict[str, float]
-    blind_error: float
-
-
 def identified(law: BrokenPowerLaw, x, noise: float) -> Identified:
     """Ask the points at x, whose logarithms have that noise, what they know of the law.
 
@@ -79,18 +65,9 @@ def identified(law: BrokenPowerLaw, x, noise: float) -> Identified:
     >>> near.errors["c1"] > 50 * far.errors["c1"]
     True
     """
-    names = [field.name for field in fields(law)]
+    names = tuple(field.name for field in fields(law))
     require(len(x) >= len(names), "identified", "x", len(x), f"at least {len(names)} points")
-    _, values, directions = np.linalg.svd(law.jacobian(x), full_matrices=False)
-    spread = noise / np.maximum(values, np.finfo(float).tiny)
-    errors = np.sqrt(((directions * spread[:, None]) ** 2).sum(axis=0))
-    blind = directions[-1] * np.sign(directions[-1][np.abs(directions[-1]).argmax()])
-    return Identified(
-        dict(zip(names, map(float, errors), strict=True)),
-        float(values[0] / max(values[-1], np.finfo(float).tiny)),
-        dict(zip(names, map(float, blind), strict=True)),
-        float(spread[-1]),
-    )
+    return identified_by(law.jacobian(x), names, noise)
 
 
 def fit_broken(x, y, start: BrokenPowerLaw, held: tuple[str, ...] = ()) -> BrokenPowerLaw:
@@ -142,9 +119,8 @@ def require_identified(law: BrokenPowerLaw, x, noise: float, most: float = 1.0) 
     """
     found = identified(law, x, noise)
     if found.blind_error > most:
-        named = [f"{size:+.2f} {name}" for name, size in found.blind.items() if abs(size) >= 0.1]
         raise NotIdentified(
             f"points from x = {min(x):.3g} to {max(x):.3g} do not see the direction "
-            f"{' '.join(named)}: its standard error is {found.blind_error:.2g}, allowed {most:g}"
+            f"{found}: its standard error is {found.blind_error:.2g}, allowed {most:g}"
         )
     return found

@@ -5,6 +5,8 @@ question to the Jacobian: along the singular vector of its smallest singular val
 moved and the fit stays as good.
 """
 
+from dataclasses import dataclass
+
 from dtlib.errors import DtlibError
 from dtlib.later import np
 
@@ -16,24 +18,50 @@ class NotIdentified(DtlibError, ValueError):
     """The points do not see a direction of the law; the message names it."""
 
 
-def blind_direction(moves, names: tuple[str, ...], noise: float) -> tuple[dict[str, float], float]:
-    """The direction that the points see least, and its standard error.
+@dataclass(frozen=True)
+class Identified:
+    """What points say of a law: standard errors, the condition number, the unseen direction.
 
+    `errors` are in the units of the numbers, for the given noise; `condition` is the largest
+    singular value of the Jacobian over the smallest, `blind` the direction of the smallest, and
+    `blind_error` its standard error, which is infinite where it is zero but for rounding.
+    """
+
+    errors: dict[str, float]
+    condition: float
+    blind: dict[str, float]
+    blind_error: float
+
+    def __str__(self) -> str:
+        """The unseen direction in words."""
+        return " ".join(
+            f"{size:+.2f} {name}" for name, size in self.blind.items() if abs(size) > 0.1
+        )
+
+
+def identified_by(moves, names: tuple[str, ...], noise: float) -> Identified:
+    """What points know of a law's numbers, from how they would move with each of them.
+
+    Equation: the covariance is noise^2 (J^T J)^-1, from the singular values of J.
     Arguments: `moves` [points, numbers], the Jacobian; `names` of the numbers; `noise`, the
-    scatter of what was measured. The error is the noise over the smallest singular value; it is
-    infinite where that is zero but for rounding.
+    scatter of what was measured. Source: the delta method.
 
     >>> moves = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.001]])
-    >>> direction, error = blind_direction(moves, ("a", "b"), noise=0.01)
-    >>> {name: round(size, 2) for name, size in direction.items()}, round(error)
+    >>> found = identified_by(moves, ("a", "b"), noise=0.01)
+    >>> {name: round(size, 2) for name, size in found.blind.items()}, round(found.blind_error)
     ({'a': -0.71, 'b': 0.71}, 24)
     """
     _, values, directions = np.linalg.svd(moves, full_matrices=False)
+    spread = noise / np.maximum(values, np.finfo(float).tiny)
+    errors = np.sqrt(((directions * spread[:, None]) ** 2).sum(axis=0))
     least = directions[-1]
     least = least * np.sign(least[np.abs(least) >= 0.99 * np.abs(least).max()][-1])
-    seen = values[-1] > _SINGULAR * values[0]
-    error = float(noise / values[-1]) if seen else float("inf")
-    return dict(zip(names, map(float, least), strict=True)), error
+    return Identified(
+        dict(zip(names, map(float, errors), strict=True)),
+        float(values[0] / max(values[-1], np.finfo(float).tiny)),
+        dict(zip(names, map(float, least), strict=True)),
+        float(spread[-1]) if values[-1] > _SINGULAR * values[0] else float("inf"),
+    )
 
 
 def require_seen(owner: str, moves, names: tuple[str, ...], noise: float) -> None:
@@ -44,12 +72,9 @@ def require_seen(owner: str, moves, names: tuple[str, ...], noise: float) -> Non
     dtlib.scaling_laws.loss_surface.blind.NotIdentified: fit: the runs do not see +1.00 b: \
 its standard error is 1.7e+04, allowed 1
     """
-    direction, error = blind_direction(moves, names, noise)
-    if error > _MOST:
-        named = " ".join(
-            f"{size:+.2f} {name}" for name, size in direction.items() if abs(size) > 0.1
-        )
+    found = identified_by(moves, names, noise)
+    if found.blind_error > _MOST:
         raise NotIdentified(
-            f"{owner}: the runs do not see {named}: its standard error is {error:.2g}, "
+            f"{owner}: the runs do not see {found}: its standard error is {found.blind_error:.2g}, "
             f"allowed {_MOST:g}"
         )

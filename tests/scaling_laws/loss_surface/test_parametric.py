@@ -6,7 +6,7 @@ import torch
 
 from dtlib.scaling_laws import LossSurface, Runs, fit_parametric, hoffmann_runs
 from dtlib.scaling_laws.loss_surface import huber
-from dtlib.scaling_laws.loss_surface.blind import NotIdentified, blind_direction
+from dtlib.scaling_laws.loss_surface.blind import NotIdentified, identified_by
 
 LAW = LossSurface(E=1.7, A=400.0, alpha=0.35, B=1500.0, beta=0.36)
 CONSTANTS = ("E", "A", "alpha", "B", "beta")
@@ -149,11 +149,12 @@ def test_a_direction_that_is_not_seen_is_named():
 
 def test_the_blind_direction_is_that_of_the_smallest_singular_value():
     moves = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0], [3.0, 6.0, -1.0], [1.0, 2.0, 2.0]])
-    direction, error = blind_direction(moves, ("a", "b", "c"), noise=0.1)
-    assert error == float("inf")
+    found = identified_by(moves, ("a", "b", "c"), noise=0.1)
+    direction = found.blind
+    assert found.blind_error == float("inf")
     assert direction["a"] / direction["b"] == pytest.approx(-2) and abs(direction["c"]) < 1e-12
-    _, seen = blind_direction(np.eye(3), ("a", "b", "c"), noise=0.1)
-    assert seen == pytest.approx(0.1)
+    seen = identified_by(np.eye(3), ("a", "b", "c"), noise=0.1)
+    assert seen.blind_error == pytest.approx(0.1)
 
 
 LOSSES = LAW(np.geomspace(1e8, 1e10, 9), np.geomspace(1e9, 1e11, 9))
