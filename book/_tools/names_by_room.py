@@ -14,10 +14,9 @@ from dtlib.contents import chapters
 from dtlib.lazy import shown_by
 
 ROOMS = (
-    "foundations", "scaling_laws", "scaling_laws.loss_surface",
-    "scaling_laws.compute_optimal", "scaling_laws.noise", "scaling_laws.grid",
-    "models", "runtime", "collectives", "parallelism", "parallelism.pipeline",
-    "memory", "composition", "estimator", "micro_lab", "explore", "exercises", "exercises.worlds",
+    "foundations", "scaling_laws", "scaling_laws.grid", "models", "runtime", "collectives",
+    "parallelism", "parallelism.pipeline", "memory", "composition", "estimator", "micro_lab",
+    "explore", "exercises", "exercises.worlds",
 )  # fmt: skip
 HEAD = [
     "# Names by room",

@@ -7,7 +7,8 @@ from typing import Protocol
 from dtlib.errors import DtlibError
 from dtlib.formulas.require import require, require_count
 from dtlib.later import np
-from dtlib.scaling_laws.compute_optimal.power_law import PowerLaw, line_through, middle_share
+from dtlib.scaling_laws.compute_optimal.power_law import PowerLaw, line_through
+from dtlib.scaling_laws.loss_surface.resampled import middle_share
 
 
 class HasCurve(Protocol):

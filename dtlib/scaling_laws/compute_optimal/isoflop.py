@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from dtlib.errors import DtlibError
 from dtlib.formulas.require import require, require_count
 from dtlib.later import np
-from dtlib.scaling_laws.compute_optimal.power_law import PowerLaw, line_through, middle_share
+from dtlib.scaling_laws.compute_optimal.power_law import PowerLaw, line_through
+from dtlib.scaling_laws.loss_surface.resampled import middle_share
 from dtlib.scaling_laws.loss_surface.runs import Runs
 
 FEWEST_POINTS = 4  # one more than a parabola has numbers: else nothing says how good it is

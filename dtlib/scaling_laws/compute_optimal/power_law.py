@@ -42,13 +42,3 @@ def line_through(budgets, params) -> tuple[float, float]:
     x, y = np.log(budgets), np.log(params)
     exponent, height = np.polyfit(x - x.mean(), y, 1)
     return float(np.exp(height - exponent * x.mean())), float(exponent)
-
-
-def middle_share(values, share: float = 0.95) -> tuple[float, float]:
-    """The two quantiles between which lies so large a share of the values.
-
-    >>> middle_share(range(101), 0.5)
-    (25.0, 75.0)
-    """
-    low, high = np.quantile(list(values), [(1 - share) / 2, (1 + share) / 2])
-    return float(low), float(high)

@@ -8,6 +8,7 @@ from dtlib.formulas.require import require
 from dtlib.later import np
 from dtlib.scaling_laws.loss_surface import huber as law
 from dtlib.scaling_laws.loss_surface.blind import require_seen
+from dtlib.scaling_laws.loss_surface.resampled import middle_share
 from dtlib.scaling_laws.loss_surface.runs import Runs
 from dtlib.scaling_laws.loss_surface.surface import LossSurface
 
@@ -84,9 +85,7 @@ class ParametricFit:
         return Prediction(float(self.surface(N, D)), self._middle(losses), self._middle(single))
 
     def _middle(self, values) -> tuple[float, float]:
-        tail = (1 - self.level) / 2
-        low, high = np.quantile(np.broadcast_to(values, (self.draws,)), [tail, 1 - tail])
-        return float(low), float(high)
+        return middle_share(np.broadcast_to(values, (self.draws,)), self.level)
 
     def __repr__(self) -> str:
         known = " (given)" if self.E is not None else ""

@@ -19,8 +19,8 @@ from dtlib.exercises.labs.your_own_scaling_law.laws import (
 )
 from dtlib.exercises.labs.your_own_scaling_law.learner import Learner
 from dtlib.exercises.labs.your_own_scaling_law.real import ModelLearner, tokens
+from dtlib.scaling_laws import Runs, fit_parametric
 from dtlib.scaling_laws.grid import Trunk, rate_factor, recorded_runs
-from dtlib.scaling_laws.loss_surface import Runs, fit_parametric
 
 MI = 2**20
 

@@ -14,8 +14,8 @@ from dtlib.exercises.judge import call, function, functions, items, number, real
 from dtlib.exercises.labs.your_own_scaling_law import saying, sharing
 from dtlib.exercises.labs.your_own_scaling_law.learner import Learner
 from dtlib.exercises.verdict import NotYet
+from dtlib.scaling_laws import LossSurface
 from dtlib.scaling_laws.grid.warmth import rate_factor
-from dtlib.scaling_laws.loss_surface import LossSurface
 
 COSTS = (
     ([5, 4, 3, 3, 3], 2),

@@ -4,7 +4,7 @@ import hashlib
 import json
 from math import log
 
-from dtlib.scaling_laws.loss_surface import Runs, fit_parametric
+from dtlib.scaling_laws import Runs, fit_parametric
 
 
 def entropy_rate(p, length, log=log, weigh=lambda p: p):
