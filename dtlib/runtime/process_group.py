@@ -1,4 +1,4 @@
-"""Entering and leaving the group of all ranks, from inside a rank."""
+"""A rank's place in a process group; entering and leaving the group of all ranks."""
 
 import os
 import socket
@@ -14,6 +14,20 @@ from dtlib.runtime.patience import join_patiently
 NO_TIMEOUT = timedelta(days=1)
 
 SECONDS_TO_LET_GO = 2.0
+
+
+def ranks_of(group) -> tuple[int, int]:
+    """(rank, P) of this process in ``group``. Raises for no group and for one it is not in."""
+    import torch.distributed as dist
+
+    if group is None:
+        raise TypeError(
+            "group = None; a process group is given explicitly, such as dist.group.WORLD"
+        )
+    rank = dist.get_rank(group)
+    if rank < 0:
+        raise ValueError(f"group = {group}: this process does not belong to it")
+    return rank, dist.get_world_size(group)
 
 
 def join_group(rank: int, world_size: int, backend: str, meeting_file: Path) -> None:

@@ -29,7 +29,7 @@ from dtlib.composition.checkpoint.shards import (
 from dtlib.composition.checkpoint.states import make_state
 from dtlib.composition.checkpoint.writing import Ranks
 from dtlib.formulas.require import require
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 
 class Kept(NamedTuple):

@@ -15,7 +15,7 @@ from dtlib.composition.checkpoint.disk import Disk, write_safely
 from dtlib.composition.checkpoint.manifest import NAME, complete_steps, folder_of, merged
 from dtlib.composition.checkpoint.shards import CheckpointError, Entry, Part, blocks_of
 from dtlib.formulas.require import require_count
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 TOKEN = "written-by"
 

@@ -22,10 +22,10 @@ from dtlib.memory.recompute.policy import checkpoint
 from dtlib.models.protocols import ExpertMixture
 from dtlib.parallelism.expert.layer import MoELayer, experts_per_rank
 from dtlib.parallelism.operators.adjoint import gather_slices, own_slice
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.sequence.model import exchanging
 from dtlib.parallelism.tensor.layers import TOKENS
 from dtlib.parallelism.tensor.model import TensorParallelBlock, on_stream, share_of_feed_forward
+from dtlib.runtime.process_group import ranks_of
 
 
 class HybridBlock(TensorParallelBlock):

@@ -12,9 +12,9 @@ from dtlib.formulas.require import require
 from dtlib.memory.recompute.policy import checkpoint
 from dtlib.models.gpt import check_tokens
 from dtlib.parallelism.operators.keeper import KeepsGroups
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.tensor.layers import ColumnParallelLinear, VocabParallelEmbedding
 from dtlib.parallelism.tensor.model import on_stream
+from dtlib.runtime.process_group import ranks_of
 
 
 class HybridStage(KeepsGroups):

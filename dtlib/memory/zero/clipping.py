@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch import nn
 
 from dtlib.formulas.require import require, require_count
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.runtime.names import all_gather_single
+from dtlib.runtime.process_group import ranks_of
 
 
 def clip_gradients(

@@ -30,7 +30,7 @@ from dtlib.memory.zero.units import GatheredFlat, Unit, divide
 from dtlib.parallelism.data.alike import broadcast_coalesced
 from dtlib.parallelism.data.backward import BackwardPass, with_graph
 from dtlib.parallelism.operators.keeper import KeepsHooks
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 
 class FullySharded(KeepsHooks):

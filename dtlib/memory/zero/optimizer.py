@@ -25,7 +25,7 @@ from dtlib.memory.zero.state import load_whole_state, whole_state
 from dtlib.parallelism.data.alike import broadcast_coalesced
 from dtlib.parallelism.data.backward import BackwardPass
 from dtlib.parallelism.data.flat import buckets_of, by_kind
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 
 class ShardedOptimizer(torch.optim.Optimizer):

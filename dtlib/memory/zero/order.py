@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.memory.zero.units import Unit, different
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 
 class RunOrder:

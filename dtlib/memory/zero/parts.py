@@ -17,8 +17,8 @@ from torch import nn
 
 from dtlib.formulas.require import require
 from dtlib.parallelism.data.flat import Flat
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.runtime.names import all_gather_single, reduce_scatter_single
+from dtlib.runtime.process_group import ranks_of
 
 
 class Run(NamedTuple):

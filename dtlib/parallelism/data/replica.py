@@ -19,7 +19,7 @@ from dtlib.parallelism.data.alike import Buffers, broadcast_coalesced, check_rep
 from dtlib.parallelism.data.backward import BackwardPass, with_graph
 from dtlib.parallelism.data.flat import Flat, buckets_of, by_kind, kind_of
 from dtlib.parallelism.operators.keeper import KeepsHooks
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 
 def average_each(module: nn.Module, group) -> None:

@@ -28,7 +28,7 @@ from dtlib.parallelism.expert.routing import (
 )
 from dtlib.parallelism.operators.adjoint import all_to_all
 from dtlib.parallelism.operators.keeper import KeepsGroups
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.runtime.names import all_gather_single, reduce_scatter_single
-
-
-def ranks_of(group) -> tuple[int, int]:
-    """(rank, P) of this process in ``group``. Raises for no group and for one it is not in."""
-    if group is None:
-        raise TypeError(
-            "group = None; a process group is given explicitly, such as dist.group.WORLD"
-        )
-    rank = dist.get_rank(group)
-    if rank < 0:
-        raise ValueError(f"group = {group}: this process does not belong to it")
-    return rank, dist.get_world_size(group)
+from dtlib.runtime.process_group import ranks_of
 
 
 def all_reduce(x: torch.Tensor, group) -> torch.Tensor:

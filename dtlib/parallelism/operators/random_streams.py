@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 
 class RandomStreams:

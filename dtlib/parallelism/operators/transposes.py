@@ -16,6 +16,7 @@ import torch.distributed as dist
 from dtlib.formulas.table import Table
 from dtlib.mesh import Copies, Partial, Placement, Replicate, Shard
 from dtlib.parallelism.operators import adjoint, messages
+from dtlib.runtime.process_group import ranks_of
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def certify(group, rows: int = 3, columns: int = 5, seed: int = 0) -> dict[str, 
 
     On four ranks every gap is below 1e-15 (``tests/parallelism/operators/test_adjoint.py``).
     """
-    _, P = messages.ranks_of(group)
+    _, P = ranks_of(group)
     return {
         name: adjoint_gap(
             name, (rows * P, columns), group, seed=seed, **({"dim": 0} if "slice" in name else {})
@@ -151,7 +152,7 @@ def certify(group, rows: int = 3, columns: int = 5, seed: int = 0) -> dict[str, 
 
 
 def _drawn(shape, placement: Placement, group, seed: int) -> torch.Tensor:
-    rank, P = messages.ranks_of(group)
+    rank, P = ranks_of(group)
     own = 0 if placement.same_everywhere else rank
     generator = torch.Generator().manual_seed(seed * P + own)
     values = torch.randn(tuple(shape), generator=generator, dtype=torch.float64)

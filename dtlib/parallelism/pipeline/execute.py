@@ -15,7 +15,6 @@ import torch.distributed as dist
 from torch.utils._pytree import tree_map
 
 from dtlib.formulas.require import require, require_type
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.pipeline.batch import Batch
 from dtlib.parallelism.pipeline.check import check_schedule
 from dtlib.parallelism.pipeline.copies import Copies
@@ -23,6 +22,7 @@ from dtlib.parallelism.pipeline.post import Post, Tensors
 from dtlib.parallelism.pipeline.schedule import Action, PipelineSchedule
 from dtlib.parallelism.pipeline.simulation import SPAN_KINDS, PipelineTimeline
 from dtlib.parallelism.pipeline.split import deferring, do_weights
+from dtlib.runtime.process_group import ranks_of
 from dtlib.timeline import Span
 
 

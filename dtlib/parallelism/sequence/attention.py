@@ -22,9 +22,9 @@ import torch
 from dtlib.formulas.require import require, require_divisor
 from dtlib.parallelism.operators import messages
 from dtlib.parallelism.operators.adjoint import all_gather, all_to_all, shift
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.sequence.masks import Mask, causal_mask
 from dtlib.parallelism.sequence.softmax_state import SoftmaxState
+from dtlib.runtime.process_group import ranks_of
 
 
 def ring_attention(q_bnsd, k_bmsd, v_bmsd, positions, group, tiles: int = 2, mask=None):

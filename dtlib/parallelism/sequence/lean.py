@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from dtlib.parallelism.operators import messages
 from dtlib.parallelism.sequence.attention import allowed, cuts, position_rows, ring_forward
+from dtlib.runtime.process_group import ranks_of
 
 
 def lean_ring_attention(q_bnsd, k_bmsd, v_bmsd, positions, group, tiles: int = 2, mask=None):
@@ -38,7 +39,7 @@ class _LeanRing(torch.autograd.Function):
     def backward(ctx, gradient):
         q, k, v, out, log_sum = ctx.saved_tensors
         positions, group, tiles, mask = ctx.how
-        rank, P = messages.ranks_of(group)
+        rank, P = ranks_of(group)
         table = None if positions is None else position_rows(positions, q.device)
         mean = (gradient * out).sum(-1)
         dq, travelling = torch.zeros_like(q), (k, v, torch.zeros_like(k), torch.zeros_like(v))

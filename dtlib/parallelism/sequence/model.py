@@ -8,7 +8,6 @@ import torch.distributed as dist
 from dtlib.formulas.require import require
 from dtlib.models.protocols import MixingAttention, PositionedModel, require_parts
 from dtlib.parallelism.operators.keeper import KeepsGroups
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.sequence import layouts
 from dtlib.parallelism.sequence.attention import (
     all_gather_attention,
@@ -16,6 +15,7 @@ from dtlib.parallelism.sequence.attention import (
     ring_attention,
     ulysses_attention,
 )
+from dtlib.runtime.process_group import ranks_of
 
 ATTENTIONS = {
     "ring": ring_attention,

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 from dtlib.formulas.require import require, require_divisor
-from dtlib.parallelism.operators.messages import ranks_of
+from dtlib.runtime.process_group import ranks_of
 
 RUN = 2**20  # numbers that are drawn at once
 

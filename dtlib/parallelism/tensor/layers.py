@@ -27,8 +27,8 @@ from dtlib.parallelism.operators.adjoint import (
 )
 from dtlib.parallelism.operators.groups import group_within
 from dtlib.parallelism.operators.keeper import KeepsGroups
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.tensor.cuts import Cut, Undivided
+from dtlib.runtime.process_group import ranks_of
 
 TOKENS = -2  # the dim of x_bsh, and of x_sh, that sequence parallelism divides
 

@@ -22,7 +22,6 @@ from dtlib.models.protocols import (
     require_parts,
 )
 from dtlib.parallelism.operators.keeper import KeepsGroups
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.tensor.cuts import Cut
 from dtlib.parallelism.tensor.layers import (
     ColumnParallelLinear,
@@ -32,6 +31,7 @@ from dtlib.parallelism.tensor.layers import (
     copies_group_of,
     enter,
 )
+from dtlib.runtime.process_group import ranks_of
 
 _BY_COLUMNS, _BY_ROWS, _WHOLE = Cut(0), Cut(1), Cut()
 _CUTS = {

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 from dtlib.formulas.require import require
 from dtlib.mesh import Copies, Partial, Placement, Replicate, Shard
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.operators.transposes import ADJOINTS
 from dtlib.parallelism.tensor.cuts import Cut
+from dtlib.runtime.process_group import ranks_of
 
 CUTS = {
     "columns": (Copies(), Shard(1), Cut(1)),

@@ -5,8 +5,8 @@ import torch.distributed as dist
 
 from dtlib.formulas.require import require
 from dtlib.parallelism.operators.adjoint import sum_over_ranks
-from dtlib.parallelism.operators.messages import ranks_of
 from dtlib.parallelism.tensor.layers import own_words
+from dtlib.runtime.process_group import ranks_of
 
 IGNORED = -100  # a target that does not count, as in torch
 

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.formulas.require import require, require_count
+from dtlib.runtime.process_group import ranks_of
 from dtlib.scaling_laws.noise.estimate import NoiseScale, noise_scale
 
 
@@ -25,7 +26,7 @@ class NoiseMeter:
 
     def __init__(self, batch: int, group):
         require_count("NoiseMeter", batch=batch)
-        self.ranks = _ranks_of(group)
+        _, self.ranks = ranks_of(group)
         allowed = "at least 2: one rank alone has gradients of one batch size"
         require(self.ranks > 1, "NoiseMeter", "ranks", self.ranks, allowed)
         self.batch, self.group = batch, group
@@ -66,16 +67,7 @@ def gradient_square(module: torch.nn.Module) -> float:
 def consumed_by_all(own: int, group) -> int:
     """The samples of all ranks in a step of which this rank had `own`: one all-reduce."""
     require_count("consumed_by_all", 0, own=own)
-    _ranks_of(group)
+    ranks_of(group)
     count = torch.tensor(own)
     dist.all_reduce(count, group=group)
     return int(count)
-
-
-def _ranks_of(group) -> int:
-    """How many ranks the group has. Raises for no group and for one without this process."""
-    if group is None:
-        raise TypeError("group = None; a group is given explicitly, such as dist.group.WORLD")
-    if dist.get_rank(group) < 0:
-        raise ValueError(f"group = {group}: this process does not belong to it")
-    return dist.get_world_size(group)
