@@ -1,11 +1,11 @@
-"""How good are the planner's times? Against published step times, beside two others.
+"""How good are the planner's times? Against published step times, beside one share.
 
     python -m benchmarks.composition.planner_accuracy --data DIR
 
 One line for each table of the folder: the planner's mean |predicted / measured - 1| and the median
-of predicted / measured; then the errors of `estimate`, which cannot describe all runs, and of a
-baseline of one parameter: every run reaches the same share of the peak, with its bubble on top.
-The constants are the same for all tables (`software_profiles`, `SUSTAINED`).
+of predicted / measured; then the error of a baseline of one parameter: every run reaches the same
+share of the peak, with its bubble on top. The constants are the same for all tables
+(`software_profiles`, `SUSTAINED`).
 
 nanotron's runs are a faulty ruler: a quarter of the pairs that differ in ZeRO's stage alone differ
 by a factor of two. For them both errors are medians, of the runs without a pipeline and at most
@@ -24,7 +24,6 @@ import numpy as np
 
 from benchmarks.published_times import Run, read_runs
 from dtlib.composition import step_times
-from dtlib.estimator import estimate
 from dtlib.layouts import Layouts
 
 SHARE = 0.45  # of the peak: the baseline's only parameter
@@ -59,19 +58,6 @@ def predicted(runs: list[Run]) -> np.ndarray:
     return found
 
 
-def estimated(runs: list[Run]) -> list[float]:
-    """Predicted over measured by `estimate`, for the runs that it can describe."""
-    found = []
-    for run in runs:
-        try:
-            layout = run.layout | {"stages": None}
-            step = estimate(run.spec, run.cluster, layout, batch=run.batch, dtype=run.dtype)["step"]
-        except ValueError:
-            continue
-        found.append(step / run.seconds)
-    return found
-
-
 def error(ratios, middle=mean) -> float:
     """Mean, or another middle, of |predicted / measured - 1|."""
     return middle(abs(ratio - 1) for ratio in ratios) if len(ratios) else float("nan")
@@ -79,32 +65,30 @@ def error(ratios, middle=mean) -> float:
 
 @dataclass(frozen=True)
 class Judged:
-    """The ratios predicted / measured of a table: of the planner, of `estimate`, of one share.
+    """The ratios predicted / measured of a table: of the planner, and of one share for all.
 
     `seconds` are those that the planner predicts, in the order of its ratios.
     """
 
     name: str
     planner: list[float]
-    estimate: list[float]
     share: list[float]
     seconds: list[float]
     middle: Callable = mean
 
     def __str__(self) -> str:
-        errors = [error(x, self.middle) for x in (self.planner, self.estimate, self.share)]
+        ours, shares = error(self.planner, self.middle), error(self.share, self.middle)
         return (
-            f"{self.name:<32} {len(self.planner):>5} {errors[0]:>8.1%}"
-            f" {median(self.planner):>7.2f} {len(self.estimate):>9} {errors[1]:>8.1%}"
-            f" {errors[2]:>9.1%}"
+            f"{self.name:<32} {len(self.planner):>5} {ours:>8.1%}"
+            f" {median(self.planner):>7.2f} {shares:>9.1%}"
         )
 
 
 def judge(name: str, runs: list[Run], seconds: np.ndarray, middle=mean) -> Judged:
-    """A table's runs beside what three models say of them."""
+    """A table's runs beside what the planner and one share say of them."""
     planner = [float(time / run.seconds) for time, run in zip(seconds, runs, strict=True)]
     share = [run.baseline(SHARE) / run.seconds for run in runs]
-    return Judged(name, planner, estimated(runs), share, seconds.tolist(), middle)
+    return Judged(name, planner, share, seconds.tolist(), middle)
 
 
 def read_tables(folder: Path) -> dict[str, list[Run]]:
@@ -194,8 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder with CSV files")
     tables = read_tables(parser.parse_args().data)
-    print(f"{'':<32} {'runs':>5} {'planner':>8} {'median':>7} {'described':>9} {'estimate':>8}"
-          f" {'one share':>9}")  # fmt: skip
+    print(f"{'':<32} {'runs':>5} {'planner':>8} {'median':>7} {'one share':>9}")
     for table in judge_all(tables):
         print(table, flush=True)
     if NANOTRON in tables:

@@ -59,7 +59,7 @@ def test_points_have_the_errors_and_no_measured_time():
     rng = np.random.default_rng(0)
     measured, seconds = rng.uniform(1, 9, 100), rng.uniform(1, 9, 100)
     ratios = (seconds / measured).tolist()
-    table = Judged("some", ratios, [], ratios[::-1], seconds.tolist())
+    table = Judged("some", ratios, ratios[::-1], seconds.tolist())
     found = points(table)
     assert len(found) == MOST
     assert [row[1] for row in found] == sorted(row[1] for row in found)
