@@ -202,6 +202,15 @@ def even_stages(layers: int, pp: int) -> list[int]:
     return [most - (place in fewer) for place in range(pp)]
 
 
+def divisors(n: int) -> list[int]:
+    """The divisors of a number, the smallest first: the degrees that so many ranks allow an axis.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
 def _policy(recompute) -> str | tuple[str, ...]:
     known = "'none', 'selective', 'full' or names of kept tensors"
     if isinstance(recompute, str):

@@ -10,14 +10,14 @@ A `Rule` is a sentence and its test on columns. So the same rule leaves out a th
 counts them (`funnel`), and says of one of them why it is not legal (`broken_rules`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from dtlib.formulas.require import require, require_count, require_type
-from dtlib.layout import POLICIES, Layout
+from dtlib.layout import POLICIES, Layout, divisors
 from dtlib.layouts import Layouts
 from dtlib.models.spec import TransformerSpec
 
@@ -188,8 +188,3 @@ def factorisations(n: int, parts: int) -> Iterable[tuple[int, ...]]:
     for first in divisors(n):
         for others in factorisations(n // first, parts - 1):
             yield (first, *others)
-
-
-def divisors(n: int) -> Sequence[int]:
-    """The divisors of a number, the smallest first."""
-    return [d for d in range(1, n + 1) if n % d == 0]

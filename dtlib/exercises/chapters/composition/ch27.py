@@ -9,6 +9,7 @@ from dtlib.exercises.declarations.functions import Formula, Function, same_numbe
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
 from dtlib.exercises.judges.choices import halving, same_border, same_places, same_ways
+from dtlib.layout import divisors
 from dtlib.parallelism.pipeline.cost import pipeline_bubble_fraction
 
 # fmt: off
@@ -148,8 +149,7 @@ the_slowest_stage = Numbers(
 def _ways(gpus: int, axes: int) -> list[tuple[int, ...]]:
     if axes == 1:
         return [(gpus,)]
-    firsts = [first for first in range(1, gpus + 1) if gpus % first == 0]
-    return [(first, *rest) for first in firsts for rest in _ways(gpus // first, axes - 1)]
+    return [(d, *rest) for d in divisors(gpus) for rest in _ways(gpus // d, axes - 1)]
 
 
 def _unordered(gpus, axes):

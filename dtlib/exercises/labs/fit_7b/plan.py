@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dtlib.foundations import GB, GiB, TransformerSpec, catalog
-from dtlib.layout import AWAY, Layout
+from dtlib.layout import AWAY, Layout, divisors
 from dtlib.memory.account.allocator import output_bytes
 from dtlib.memory.account.gpt import gpt_kept_tensors
 from dtlib.memory.account.layers import activation_bytes
@@ -197,8 +197,7 @@ def all_plans(job: Job, gpus: int) -> Iterator[Layout]:
     choices = [(), ("optimizer",), ("activations",), AWAY]
     for count in range(1, gpus + 1):
         if job.batch % count == 0:
-            own = job.batch // count
-            sizes = [size for size in range(1, own + 1) if own % size == 0]
+            sizes = divisors(job.batch // count)
             for rest in itertools.product(range(4), sizes, ("none", "full"), choices):
                 yield Layout(dp=count, **dict(zip(TURNED, rest, strict=True)))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dtlib.layout import Layout
+from dtlib.layout import Layout, divisors
 from dtlib.models.spec import TransformerSpec
 
 Samples = Mapping[str, Sequence[tuple[int, float]]]
@@ -82,14 +82,10 @@ def all_layouts(job: Job, ranks: int) -> list[Layout]:
     26
     """
     found = []
-    for tp in _divisors(ranks):
-        for pp in _divisors(ranks // tp):
+    for tp in divisors(ranks):
+        for pp in divisors(ranks // tp):
             dp = ranks // (tp * pp)
             fits = job.spec.heads % tp == 0 and job.spec.layers % pp == 0 and job.batch % dp == 0
-            sizes = _divisors(job.batch // dp) if fits else []
+            sizes = divisors(job.batch // dp) if fits else []
             found += [Layout(tp=tp, pp=pp, dp=dp, micro_batch=b) for b in sizes]
     return found
-
-
-def _divisors(n: int) -> list[int]:
-    return [d for d in range(1, n + 1) if n % d == 0]

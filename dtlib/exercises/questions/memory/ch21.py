@@ -5,6 +5,7 @@ from itertools import combinations
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB
+from dtlib.layout import divisors
 from dtlib.memory import (
     one_slot_advances,
     segment_peak_bytes,
@@ -13,7 +14,7 @@ from dtlib.memory import (
 )
 
 # fmt: off
-_LENGTHS = [k for k in range(1, 25) if 24 % k == 0]
+_LENGTHS = divisors(24)
 _HELD = {k: segment_peak_bytes(24, k, state_bytes=0.1*GB, layer_bytes=1.5*GB) for k in _LENGTHS}
 _LONGEST = max(k for k in _LENGTHS if _HELD[k] <= 10*GB)
 _LEAST = min(_LENGTHS, key=_HELD.__getitem__)
