@@ -12,7 +12,7 @@ import pytest
 
 from book._tools.layout import write_if_new
 from dtlib import recordings
-from dtlib.files import write_whole
+from dtlib.files import whole_file, write_whole
 
 
 @pytest.fixture(autouse=True)
@@ -181,6 +181,16 @@ def test_what_is_not_yet_on_the_disk_does_not_take_the_file_s_place(folder, monk
     with pytest.raises(OSError, match="Input/output error"):
         write_whole(file, "new")
     assert file.read_text() == "old" and list(folder.iterdir()) == [file]
+
+
+def test_a_writer_that_fails_in_the_middle_leaves_the_old_file(folder):
+    file = folder / "kept"
+    file.write_bytes(b"old")
+    with pytest.raises(KeyError), whole_file(file) as part:
+        part.write(b"half")
+        assert file.read_bytes() == b"old"
+        raise KeyError("of a tensor")
+    assert file.read_bytes() == b"old" and list(folder.iterdir()) == [file]
 
 
 def test_sabotage_a_file_that_is_written_in_place_is_lost(folder):

@@ -8,13 +8,13 @@ decays by itself and never comes back. Source: Hu et al. 2024; Hägele et al. 20
 
 import copy
 import math
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
+from dtlib.files import whole_file
 from dtlib.formulas.require import require
 from dtlib.scaling_laws.grid.excess import Excess, QuantileText
 from dtlib.scaling_laws.grid.models import grid_model, grid_optimizer
@@ -119,9 +119,8 @@ class Trunk:
         """All that the next step depends on, in a file that is replaced whole."""
         state = {name: getattr(self, name) for name in ("step", "seconds", "curve", "_losses")}
         state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        torch.save(state, part)
-        part.replace(path)
+        with whole_file(path) as file:
+            torch.save(state, file)
 
     def load(self, path: Path) -> "Trunk":
         """Take up what `save` left."""
