@@ -60,7 +60,7 @@ def read(latex: str):
     """The sympy expression that a reader of the equation would write down."""
     symbols = {symbol.latex: symbol.sympy() for symbol in NOTATION.values()}
     functions = {name: getattr(poly, name) for name in dir(poly) if not name.startswith("_")}
-    functions |= {"number": lambda x: sp.Rational(x.numerator, x.denominator)}
+    functions |= {"number": lambda x: sp.Rational(x.numerator, x.denominator), "ln": logarithm}
 
     def applied(formula):
         def value(*arguments):
@@ -73,12 +73,17 @@ def read(latex: str):
     ).read()
 
 
+def logarithm(x):
+    """The logarithm of a number is the float that Python makes of it, as in a formula's body."""
+    return sp.Float(poly.ln(float(x))) if x.is_number else poly.ln(x)
+
+
 def exact(expression):
     return sp.nsimplify(expression, rational=True)
 
 
 def agree(latex: str, expression) -> bool:
-    return sp.simplify(read(latex) - exact(expression)) == 0
+    return sp.simplify(exact(read(latex)) - exact(expression)) == 0
 
 
 @each_formula
