@@ -8,6 +8,7 @@ _PRODUCT = "Matrix products on a GPU"
 _RULER = "Answers and how they are judged"
 _LOSS = "What a training run reaches"
 _BATCH = "Batches and the noise of a gradient"
+_OVERLAP = "What runs beside what"
 
 LATER = (
     Symbol("token_bytes", r"b_\text{tok}", "B", "bytes that hold one token of the input", _DATA,
@@ -123,7 +124,7 @@ LATER = (
            (0.01, 0.4)),
     Symbol("fixed_time", r"T_\text{fixed}", "s",
            "time of a step that is the same however few samples a rank has", _BATCH, (0.02, 1)),
-    Symbol("run_flops", r"C_\text{run}", "FLOP", "arithmetic of a whole training run",
+    Symbol("run_flops", r"W_\text{run}", "FLOP", "arithmetic of a whole training run",
            _LOSS, (1e18, 5.76e23)),
     Symbol("least_loss", r"E_\infty", "", "loss that no run of a family goes below",
            _LOSS, (0.5, 1.69, 1.82)),
@@ -150,4 +151,13 @@ LATER = (
            _LOSS, (0.01, 0.082)),
     Symbol("reached_loss", r"L_\text{goal}", "", "loss that a run is to reach",
            _LOSS, (20, 1e3, 3e3)),
+    Symbol("first_ready", r"T_\text{first}", "s",
+           "time until the first gradients of a backward pass can travel", _OVERLAP, (0.001, 0.01)),
+    Symbol("last_time", r"T_\text{last}", "s", "time of the last message of a step", _OVERLAP,
+           (0.0005, 0.02)),
+    Symbol("exposed", r"T_\text{exp}", "s", "communication under which nothing is computed",
+           _OVERLAP, (0.001, 0.015)),
+    Symbol("sm_share", r"s_\text{SM}", "",
+           "share of a GPU's multiprocessors that a collective holds", _OVERLAP,
+           (0.0625, 0.15, 0.25), most=1),
 )  # fmt: skip
