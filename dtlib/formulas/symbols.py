@@ -8,6 +8,7 @@ _PRODUCT = "Matrix products on a GPU"
 _RULER = "Answers and how they are judged"
 _LOSS = "What a training run reaches"
 _BATCH = "Batches and the noise of a gradient"
+_CODED = "Compressed gradients"
 _OVERLAP = "What runs beside what"
 
 LATER = (
@@ -160,4 +161,31 @@ LATER = (
     Symbol("sm_share", r"s_\text{SM}", "",
            "share of a GPU's multiprocessors that a collective holds", _OVERLAP,
            (0.0625, 0.15, 0.25), most=1),
+    Symbol("first_memory", r"\beta_1", "", "share of Adam's mean gradient that a step keeps",
+           _BATCH, (0.9, 0.95), most=1),
+    Symbol("second_memory", r"\beta_2", "", "share of Adam's mean square that a step keeps",
+           _BATCH, (0.99, 0.999), most=1),
+    Symbol("side", r"n_\text{side}", "", "rows and columns of a square matrix", _PRODUCT,
+           (64, 4096, 16384)),
+    Symbol("cast_bytes", r"c_\text{cast}", "B",
+           "bytes that a cast reads and writes for each number", _PRODUCT, (3, 5)),
+    Symbol("sent_share", r"\rho_\text{sent}", "", "share of a vector's numbers that is sent",
+           _CODED, (0.001, 0.01, 0.1), most=1),
+    Symbol("index_bytes", r"w_\text{place}", "B", "bytes that say where a number belongs", _CODED,
+           (2, 4, 8)),
+    Symbol("contraction", r"\delta_C", "",
+           "share of a vector's square that a compressor keeps at least", _CODED, (0.01, 0.1, 1),
+           most=1),
+    Symbol("bucket_length", r"d_\text{bucket}", "", "numbers that share one norm", _CODED,
+           (64, 512, 1e6)),
+    Symbol("levels", r"s_\text{lev}", "", "levels above zero that a number may be rounded to",
+           _CODED, (1, 7, 127)),
+    Symbol("low_rank", r"r_\text{low}", "", "columns of each factor of a matrix", _CODED,
+           (1, 4, 32)),
+    Symbol("coding", r"T_\text{code}", "s", "time to make messages and to read them, in one step",
+           _CODED, (1e-3, 0.05)),
+    Symbol("sent", r"V_\text{sent}", "B", "bytes that a rank sends in one step", _CODED,
+           (1e6, 2e8)),
+    Symbol("dense_sent", r"V_\text{dense}", "B",
+           "bytes that a rank sends in one step without compression", _CODED, (1e8, 4e9)),
 )  # fmt: skip

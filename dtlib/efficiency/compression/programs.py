@@ -6,7 +6,7 @@ The nouns:
 - **Verb**: `Who` asks for (rank, P), `Mean` adds up on the way, `Gather` shows every rank's message
   to all, `Exchange` hands one message to each rank.
 - **Message**: a tuple of tensors, of the same shapes on every rank.
-- **Meter**: the bytes that one rank puts on its link.
+- **WireMeter**: the bytes that one rank puts on its link.
 
 `alone` runs a program as the only rank, `together` those of P ranks in one process, and `across`
 this rank's in a group. The text of a program is the same for all three.
@@ -126,10 +126,10 @@ class Exchange:
 
 
 @dataclass
-class Meter:
+class WireMeter:
     """What one rank of `P` sends: `bytes`, `collectives`, and the `payload` before the algorithms.
 
-    >>> meter = Meter(P=4)
+    >>> meter = WireMeter(P=4)
     >>> meter.note(Gather((torch.zeros(10),)))
     >>> meter.note(Mean(torch.zeros(10)))
     >>> meter.bytes, meter.payload, meter.collectives
@@ -156,7 +156,7 @@ def alone(program: Program) -> Any:
     return together([program])[0]
 
 
-def together(programs: Sequence[Program], meter: Meter | None = None) -> list:
+def together(programs: Sequence[Program], meter: WireMeter | None = None) -> list:
     """What the programs of all ranks return, run in lockstep in this process.
 
     Arguments: `programs`, one of each rank; `meter`, which counts rank 0's bytes.
@@ -182,7 +182,7 @@ def together(programs: Sequence[Program], meter: Meter | None = None) -> list:
         answers = verbs[0].answers(verbs)
 
 
-def across(program: Program, group, meter: Meter | None = None) -> Any:
+def across(program: Program, group, meter: WireMeter | None = None) -> Any:
     """What this rank's program returns, in a group whose ranks all run theirs."""
     answer = None
     while True:
