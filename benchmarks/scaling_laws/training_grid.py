@@ -4,7 +4,7 @@
     python -m benchmarks.scaling_laws.training_grid FOLDER --record   write what is done
 
 The order is such that each stop leaves a grid: the reduced family with seed 1, its held-out runs,
-seed 2; the wide and the long runs, likewise; rates. What held-out runs will reach is predicted as
+seed 2; the wide and the long runs, likewise. What held-out runs will reach is predicted as
 soon as their family is complete, and stays: their seeds follow from it, so they cannot come first.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from dtlib import recordings
 from dtlib.files import write_whole
 from dtlib.scaling_laws.grid import QuantileText, check_order, results, seal_predictions
-from dtlib.scaling_laws.grid.cells import FAMILIES, FULL, MI, RATES, REDUCED, Cell, family
+from dtlib.scaling_laws.grid.cells import FAMILIES, FULL, MI, REDUCED, Cell, family
 from dtlib.scaling_laws.grid.command import PREDICTIONS, Bar
 from dtlib.scaling_laws.grid.language import ZipfWords
 from dtlib.scaling_laws.grid.predictions import prediction_of
@@ -37,7 +37,7 @@ def program(folder: Path) -> list[Cell]:
             held_out[prediction.family, number].append(prediction.cell(number))
     return [
         *family(REDUCED, 1), *held_out["reduced", 1], *family(REDUCED, 2), *held_out["reduced", 2],
-        *family(FULL, 1), *held_out["full", 1], *family(FULL, 2), *held_out["full", 2], *RATES,
+        *family(FULL, 1), *held_out["full", 1], *family(FULL, 2), *held_out["full", 2],
     ]  # fmt: skip
 
 
@@ -110,14 +110,8 @@ def without_copies(found: Sequence[dict]) -> list[dict]:
 
 def named_runs(cells: Sequence[dict]) -> dict[str, dict]:
     """The cells by a name that can be read, a line each in the recording."""
-    found = {}
-    for cell in cells:
-        what = cell["kind"] + (
-            f" {cell['rule']} {cell['rate']:g}" if cell["kind"] == "rate" else ""
-        )
-        tokens = f"{cell['tokens'] / MI:g} Mi"
-        found[f"{what}: width {cell['width']}, {tokens}, seed {cell['seed']}"] = cell
-    return found
+    name = "{kind}: width {width}, {size:g} Mi, seed {seed}"
+    return {name.format(**cell, size=cell["tokens"] / MI): cell for cell in cells}
 
 
 def main() -> None:

@@ -10,23 +10,21 @@ import sys
 from pathlib import Path
 
 from dtlib import recordings
-from dtlib.scaling_laws.grid.cells import MI, RATES, Cell
+from dtlib.scaling_laws.grid.cells import RATES
 from dtlib.scaling_laws.grid.excess import QuantileText
 from dtlib.scaling_laws.grid.language import ZipfWords
 from dtlib.scaling_laws.grid.training import results, train_cells
 
-TOKENS = MI // 2
-CELLS = [Cell("rate", one.width, TOKENS, one.seed, one.rate, one.rule) for one in RATES]
 NAME = "width-rates"
 
 
 def record(folder: Path) -> None:
     """Train what is missing and write the recording."""
-    train_cells(CELLS, folder, QuantileText(ZipfWords()))
+    train_cells(RATES, folder, QuantileText(ZipfWords()))
     samples = {
         f"{run['rule']} {run['width']} {run['rate']:g}": [run["excess"]] for run in results(folder)
     }
-    recordings.save(NAME, samples, unit="nats per letter above E", tokens=TOKENS)
+    recordings.save(NAME, samples, unit="nats per letter above E", tokens=RATES[0].tokens)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ that whoever stops early has a grid of fewer cells and no half ones.
 - **TINY**: five widths to 4 Mi tokens, two minutes of one core: for a reader who waits.
 - **REDUCED**: seven widths, 6 N D up to 5.6e12, half an hour of one core a seed.
 - **FULL**: nine widths, up to 64 Mi tokens and 2.2e13, over an hour of one core a seed.
-- **RATES**: the same run at rates a factor of two apart, by either rule: what chapter 10 reads.
+- **RATES**: half a Mi tokens at rates a factor of two apart, by either rule: what chapter 10 reads.
 
 Runs that judge a fit are not here: they are made by a prediction (`predictions`), with at least
 3.5 times the compute of every run that was fitted.
@@ -102,7 +102,7 @@ REDUCED = {16: 16, 24: 16, 32: 16, 48: 16, 64: 16, 96: 8, 128: 4}
 FULL = {16: 32, 24: 64, 32: 64, 48: 64, 64: 64, 96: 32, 128: 16, 192: 8, 256: 4}
 FAMILIES = {"tiny": TINY, "reduced": REDUCED, "full": FULL}
 RATES = tuple(
-    Cell("rate", width, 2 * MI, 1, rate, rule)
+    Cell("rate", width, MI // 2, 1, rate, rule)
     for width in (16, 32, 64, 128)
     for rule in ("mup", "same")
     for rate in (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08)

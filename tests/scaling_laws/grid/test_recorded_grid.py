@@ -18,7 +18,7 @@ from dtlib.scaling_laws.grid import (
     recorded_predictions,
     recorded_runs,
 )
-from dtlib.scaling_laws.grid.cells import EARLY, REDUCED, family
+from dtlib.scaling_laws.grid.cells import EARLY, RATES, REDUCED, family
 from dtlib.scaling_laws.grid.predictions import OrderError, fitted_runs
 
 RUNS = recorded_runs(None)
@@ -120,3 +120,9 @@ def test_the_recording_is_small_and_names_no_host():
     path = recordings.directory() / "training-grid.json"
     assert path.stat().st_size < 200_000
     assert set(recordings.load("training-grid").machine) == {"processor", "cores", "system"}
+
+
+def test_the_rates_that_chapter_10_reads_are_those_of_the_list():
+    found = recordings.load("width-rates")
+    assert set(found.samples) == {f"{one.rule} {one.width} {one.rate:g}" for one in RATES}
+    assert {one.tokens for one in RATES} == {found.about["tokens"]}
