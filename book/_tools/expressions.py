@@ -30,6 +30,10 @@ UNITS = (
     *("KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "Gbit"),
     *("us", "ms", "minute", "hour", "day", "TFLOP", "PFLOP"),
 )
+MODELS = {
+    "foundations": ("TransformerSpec", "gemm_time", "ping_pong_fit", "published_models"),
+    "scaling_laws": ("LossSurface", "lifetime_optimum"),
+}
 HELPERS = ("ceil", "exp", "floor", "ln", "log2", "maximum", "minimum", "sqrt")
 CALCULATING = (abs, all, any, len, max, min, range, round, sorted, sum, zip)
 OPERATORS = {ast.Add: "+", ast.Sub: "−", ast.Mult: "×", ast.Div: "/", ast.FloorDiv: "//"}
@@ -75,10 +79,10 @@ def all_formulas() -> dict[str, Formula]:
 
 
 def _models() -> dict[str, object]:
-    foundations = importlib.import_module("dtlib.foundations")
     return {
-        name: getattr(foundations, name)
-        for name in ("TransformerSpec", "gemm_time", "ping_pong_fit", "published_models")
+        name: getattr(importlib.import_module(f"dtlib.{room}"), name)
+        for room, known in MODELS.items()
+        for name in known
     }
 
 
