@@ -1,6 +1,7 @@
 """Efficiency: sending less, waiting less, rounding more, and what each shortcut keeps exact.
 
-`compression`, gradients in fewer bytes.
+`compression`, gradients in fewer bytes; `precision`, numbers of few bits; `overlap`,
+what hides behind what.
 """
 
 from typing import TYPE_CHECKING
@@ -53,5 +54,63 @@ if TYPE_CHECKING:
         sparse_border_ranks,
         sparse_message_fraction,
     )
+    from dtlib.efficiency.precision.formats import (
+        BF16,
+        E2M1,
+        E2M3,
+        E3M2,
+        E4M3,
+        E5M2,
+        FP16,
+        FP32,
+        TF32,
+        FloatFormat,
+        format_of,
+    )
+    from dtlib.efficiency.precision.rounding import cast, decode, quantise
+    from dtlib.efficiency.precision.blocks import Blocks, block_quantise, mx, nvfp4, rms_error
+    from dtlib.efficiency.precision.windows import share_above, share_below, share_subnormal
+    from dtlib.efficiency.precision.scaler import LossScaler
+    from dtlib.efficiency.precision.sums import (
+        ACCUMULATOR,
+        kahan_sum,
+        pairwise_sum,
+        promoted_sum,
+        running_sum,
+    )
+    from dtlib.efficiency.precision.kept import KeptWeights, walk
+    from dtlib.efficiency.precision.products import Recipe, RoundedLinear, round_products
+    from dtlib.efficiency.precision.spikes import first_step_rates, most_step_rates, step_rates
+    from dtlib.efficiency.precision.cost import (
+        cast_time,
+        eight_bit_product_time,
+        eight_bit_side,
+        sixteen_bit_product_time,
+    )
+    from dtlib.efficiency.precision.fixed_order import ordered_sum, reproducible_sum
+    from dtlib.efficiency.overlap.cost import (
+        collective_matmul_time,
+        contended_bucket_count,
+        contended_bucketed_time,
+        hidden_fraction,
+        overlap_efficiency_fraction,
+        overlapped_bucket_count,
+        overlapped_step_floor_time,
+    )
+    from dtlib.efficiency.overlap.buckets import best_cut, cut_by_size, cut_ends
+    from dtlib.efficiency.overlap.queues import (
+        Kernel,
+        communicating,
+        computing,
+        simulate_queues,
+    )
+    from dtlib.efficiency.overlap.programs import (
+        bucketed_backward,
+        sharded_forward,
+        tensor_parallel_backward,
+    )
+    from dtlib.efficiency.overlap.readiness import compiled_order, ready_order, seen_order
+    from dtlib.efficiency.overlap.matmul import gathered_matmul, matmul_scattered
+    from dtlib.efficiency.overlap.one_sided import Window, execute_by_puts
 
 __getattr__, __dir__, __all__ = face(__name__)
