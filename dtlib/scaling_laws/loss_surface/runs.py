@@ -67,7 +67,8 @@ class Runs:
 
     def __repr__(self) -> str:
         low, high = self.C.min(), self.C.max()
-        return f"Runs({len(self)} of {self.cells} sizes, {low:.2g} to {high:.2g} FLOP)"
+        pairs = f"{self.cells} pairs of N and D"
+        return f"Runs({len(self)}, with {pairs}, {low:.2g} to {high:.2g} FLOP)"
 
     @property
     def tokens_per_param(self):

@@ -33,6 +33,7 @@ def test_counting_the_last_layer_adds_width_times_vocabulary_to_the_same_models(
     bare, whole = (np.unique(porian_runs(name).N) for name in ("kaplan", "head"))
     added = {round((b - a) / 50_432) for a in bare for b in whole if (b - a) % 50_432 == 0}
     assert len(added) >= 10 and all(width % 32 == 0 for width in added)
+    assert (bare[0], whole[0]) == (331_776, 331_776 + 96 * 50_432)
 
 
 def test_another_setting_is_refused_by_name():

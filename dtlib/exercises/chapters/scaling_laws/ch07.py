@@ -56,7 +56,7 @@ how_long = Numbers(
               1e24 / _RATE / _DAY / 2: "that is at twice the rate: the dense peak counts",
               1e24 / _RATE: "a day has 86,400 seconds",
               1e24 / _RATE / 3600: "those are hours"}),
-        Asked("tenth", 2 ** (1 / 0.178) * 1e24 / _RATE / _DAY / 365, slips={
+        Asked("years", 2 ** (1 / 0.178) * 1e24 / _RATE / _DAY / 365, slips={
               2 ** (1 / 0.178) * 1e24 / _RATE / _DAY: "in years of 365 days",
               2 * 1e24 / _RATE / _DAY / 365: "the excess falls as compute to the power -0.178"}),
     ],

@@ -80,6 +80,17 @@ why_left_out = question(
     "a reason must be known without looking at the residual",
 )
 
+leverage_of_two = question(
+    "pause-leverage-of-two",
+    "Of 245 runs one has a leverage of 0.35: the law follows it by so much of its residual. It is "
+    "repeated, with the same N and D. What is the leverage of each of the two?",
+    Asked("leverage", 0.35 / 1.35, slips={
+          0.35: "the law cannot follow both as far as it followed one",
+          0.175: "less than that, together, is what one had; two know more than one",
+          0.35 / 0.65: "beside a twin a run counts less"}),
+    "0.26 each and 0.52 together: two runs hold the law there more firmly than one",
+)
+
 which_question = question(
     "pause-which-question",
     "Two laws fitted to the same runs give a planned run a loss of 2.05 and 2.06, and as the best "
@@ -89,6 +100,17 @@ which_question = question(
            "neither": "do they agree about the loss?",
            "the ratio, not the loss": "which of the two differs by a factor of 3?"}),
     "in a flat valley the height is known, and the lowest place is not",
+)
+
+what_pins_a_floor = question(
+    "pause-what-pins-a-floor",
+    "A loss falls toward a floor that nobody knows. You may add a dozen runs to your grid. Which "
+    "tell most about the floor?",
+    Chosen("runs", "longer ones, of all sizes", {
+           "the same again, with other seeds": "they say again what is known, with less noise",
+           "shorter ones, of all sizes": "those are the furthest from the floor",
+           "more sizes, as long as before": "each ends as far above its own floor as before"}),
+    "a floor is seen where a curve bends toward it",
 )
 
 share_of_tables = question(
