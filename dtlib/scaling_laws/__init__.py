@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         excess_compute_factor,
         frontier_power,
         isoloss_tokens,
+        optimal_tokens,
         run_loss,
         sized_excess,
     )

@@ -80,6 +80,25 @@ def best_tokens(run_flops, size_loss, size_power, data_loss, data_power):
     return run_flops / (6 * best_params(run_flops, size_loss, size_power, data_loss, data_power))
 
 
+@formula(
+    r"D_\text{opt}",
+    "",
+    "follows from Hoffmann et al. 2022",
+    "compute is 6 FLOP per parameter and token; the best is asked of the loss alone",
+)
+def optimal_tokens(params, size_loss, size_power, data_loss, data_power):
+    """The tokens that make a model of this size the best of its budget.
+
+    Both terms then fall equally fast, each per proportional change of its own variable.
+
+    >>> round(optimal_tokens(30e9, 482.01, 0.3478, 2085.43, 0.3658) / 1e9)
+    576
+    """
+    return (data_power * data_loss / (size_power * size_loss) * params**size_power) ** (
+        1 / data_power
+    )
+
+
 @formula(r"\gamma^*", "", "follows from Hoffmann et al. 2022", "along the best runs of all budgets")
 def frontier_power(size_power, data_power):
     """The power of compute with which the best run's loss falls toward its least value.

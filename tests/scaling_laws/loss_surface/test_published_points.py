@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from dtlib.scaling_laws import LossSurface, fit_parametric, hoffmann_runs
+from dtlib.scaling_laws import (
+    LossSurface,
+    fit_parametric,
+    frontier_power,
+    hoffmann_runs,
+    lifetime_optimum,
+)
 from dtlib.scaling_laws.loss_surface import huber
 
 CONSTANTS = ("E", "A", "alpha", "B", "beta")
@@ -82,3 +88,26 @@ def test_hidden_budgets_are_foretold_in_loss_and_not_in_ratio(fit):
     assert past.surface.optimum(5.76e23).tokens_per_param < ratio / 4
     drawn = past.drawn.optimum(5.76e23).tokens_per_param
     assert np.quantile(drawn, 0.975) < ratio
+
+
+def share_of_the_best(law, N, D):
+    """The least compute that reaches the loss of N and D, over theirs: a power of two excesses."""
+    excess, least = law(N, D) - law.E, law.frontier(6 * N * D) - law.E
+    return (least / excess) ** (1 / frontier_power(law.alpha, law.beta))
+
+
+def test_half_to_four_fifths_of_gpt_3s_arithmetic_reach_its_loss(fit):
+    """What the front page says of the law; the exact share is that of the cheapest run."""
+    law, run = LossSurface.besiroglu(), (175e9, 300e9)
+    cheapest = lifetime_optimum(law, law(*run))
+    assert share_of_the_best(law, *run) == pytest.approx(
+        cheapest.training / (6 * 175e9 * 300e9), rel=1e-6
+    )
+    low, high = np.quantile(share_of_the_best(fit.drawn, *run), [0.025, 0.975])
+    assert (round(low, 2), round(high, 2)) == (0.46, 0.80)
+
+
+def test_sabotage_a_run_that_is_divided_well_has_nothing_to_save():
+    law = LossSurface.besiroglu()
+    best = law.optimum(3.15e23)
+    assert share_of_the_best(law, best.N, best.D) == pytest.approx(1, abs=1e-9)

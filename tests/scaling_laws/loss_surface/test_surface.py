@@ -14,6 +14,7 @@ from dtlib.scaling_laws import (
     excess_compute_factor,
     frontier_power,
     isoloss_tokens,
+    optimal_tokens,
     run_loss,
     sized_excess,
 )
@@ -47,6 +48,20 @@ def test_the_best_division_is_the_lowest_place_of_its_valley(surface, C):
 def test_sabotage_another_size_is_not_the_lowest(wrong):
     for surface in PUBLISHED:
         assert abs(np.log(walked(surface, 1e22) / (wrong * surface.optimum(1e22).N))) > 0.05
+
+
+@given(surface=SURFACES, C=BUDGETS)
+def test_the_tokens_of_a_given_size_are_those_of_the_budget_whose_best_it_is(surface, C):
+    best = surface.optimum(C)
+    constants = (surface.A, surface.alpha, surface.B, surface.beta)
+    assert optimal_tokens(best.N, *constants) == pytest.approx(best.D, rel=1e-9)
+
+
+def test_sabotage_the_tokens_of_another_size_are_not():
+    law = LossSurface.besiroglu()
+    best = law.optimum(1e22)
+    other = optimal_tokens(1.1 * best.N, law.A, law.alpha, law.B, law.beta)
+    assert other > 1.05 * best.D
 
 
 def test_at_the_optimum_both_terms_fall_equally_fast_exactly():
