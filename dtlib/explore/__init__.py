@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from dtlib.explore.isoflop_sorter.isoflop_sorter import IsoflopSorter
     from dtlib.explore.rulers.rulers import Rulers
     from dtlib.explore.batch_dial.batch_dial import BatchDial
+    from dtlib.explore.bucket_lab.bucket_lab import BucketLab
+    from dtlib.explore.format_window.format_window import FormatWindow
+    from dtlib.explore.outlier_blocks.outlier_blocks import OutlierBlocks
 # fmt: on
 
 __getattr__, __dir__, __all__ = face(__name__)

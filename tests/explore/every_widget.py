@@ -18,6 +18,7 @@ from dtlib.explore import (
     BatchDial,
     BiasBalance,
     BitsLab,
+    BucketLab,
     Cuts,
     Explorer,
     Fastest,
@@ -105,6 +106,10 @@ EVERY[BatchDial] = {
     "fewest_steps": 60000, "sample_time": 0.4, "price": 0.0005, "task": Task(
         "Within 40 hours.", "time < 144000 and fits == 1", {"batch": 256, "P": 256}, "More ranks.",
     )}  # fmt: skip
+EVERY[BucketLab] = {"task": Task(
+    "On the network of the start, come within 1 % of the best.", "beta == 12.5 and off <= 0.01",
+    {"k": 22}, "Fewer.",
+)}  # fmt: skip
 EVERY[Rulers] = {"task": Task(
     "Let the whole rise happen within half a decade, at a power of 0.5.",
     "rise <= 0.5 and fall == 0.5", {"metric": "most", "k": 200}, "A share that must be reached.",

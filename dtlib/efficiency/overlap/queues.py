@@ -17,9 +17,12 @@ Times and shares may be numbers of any kind; with fractions every result is exac
 """
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from dtlib.timeline import KINDS, Span, Timeline
+
+_ROUNDING = Fraction(1, 10**12)  # shares that are floats do not add up to 1 exactly
 
 
 class Kernel(NamedTuple):
@@ -100,7 +103,8 @@ class _Device:
             _, i = startable[0]
             kernel = self.kernels[i]
             self.waiting.remove(i)
-            self.running[i] = [min(kernel.sms, self._free()), kernel.seconds]
+            held = min(kernel.sms, max(kernel.least, self._free()))
+            self.running[i] = [held, kernel.seconds]
             self.times[i] = (self.now, None)
         for i, held in self.running.items():
             held[0] = min(self.kernels[i].sms, held[0] + self._free())
@@ -130,7 +134,7 @@ class _Device:
 
     def _fits(self, i: int) -> bool:
         kernel, free = self.kernels[i], self._free()
-        return free >= kernel.least and (free > 0 or kernel.sms == 0)
+        return free >= kernel.least - _ROUNDING and (free > _ROUNDING or kernel.sms == 0)
 
     def _ready(self, i: int):
         """When all that it must wait for is over, or None if that is not known yet."""
