@@ -1,0 +1,54 @@
+"""What the same bits cost on four ranks: `reproducible-sums-4-ranks`.
+
+    python -m benchmarks.efficiency.reproducible_sums
+
+Seconds, from a barrier to the slowest rank, of three ways to add one share of a rank, which take
+turns: gloo's all-reduce in float32, whole numbers of 64 bits, and a gather with a sum in order.
+"""
+
+import torch
+import torch.distributed as dist
+
+from dtlib import launch, recordings
+
+SIZES = {"64 KB": 2**14, "1 MB": 2**18, "16 MB": 2**22}
+REPEATS = 15
+
+
+def times(count: int, repeats: int) -> dict[str, list[float]]:
+    """Seconds of this rank for each way."""
+    import time
+
+    from dtlib.efficiency.precision import ordered_sum, reproducible_sum
+
+    share = torch.randn(1, count, generator=torch.Generator().manual_seed(dist.get_rank()))
+    ways = {
+        "plain": lambda: dist.all_reduce(share.sum(0)),
+        "whole numbers": lambda: reproducible_sum(share, dist.group.WORLD),
+        "in order": lambda: ordered_sum(share, dist.group.WORLD),
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for repeat in range(repeats + 1):
+        for name, way in ways.items():
+            dist.barrier()
+            begin = time.perf_counter()
+            way()
+            if repeat:
+                found[name].append(time.perf_counter() - begin)
+    return found
+
+
+def measure() -> None:
+    """Write the recording."""
+    samples = {}
+    with launch(4) as ranks:
+        for size, count in SIZES.items():
+            by_rank = ranks.run(times, count, REPEATS)
+            for name in by_rank[0]:
+                slowest = [max(one) for one in zip(*(r[name] for r in by_rank), strict=True)]
+                samples[f"{name} {size}"] = slowest
+    recordings.save("reproducible-sums-4-ranks", samples, unit="s", ranks=4)
+
+
+if __name__ == "__main__":
+    measure()
