@@ -31,6 +31,7 @@ def page_with(tmp_path, text):
         ("3/8", "37.5 %"),
         ("1000/136", "7.35×"),
         ("log2(1024)", "10 rounds"),
+        ("LossSurface.besiroglu().optimum(1e22).loss", "2.141"),
         ("max(1, 2) + len([1, 2])", "4"),
         ("catalog['h100-sxm'].hbm_bytes", "80 GiB"),
         ("2+2", "four times"),
