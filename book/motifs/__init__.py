@@ -16,11 +16,12 @@ def motifs() -> dict[str, Motif]:
     from book.motifs import (
         collectives,
         composition,
+        efficiency,
         foundations,
         memory,
         parallelism,
         scaling_laws,
     )
 
-    parts = (foundations, scaling_laws, collectives, parallelism, memory, composition)
+    parts = (foundations, scaling_laws, collectives, parallelism, memory, composition, efficiency)
     return {number: draw() for part in parts for number, draw in part.CHAPTERS.items()}
