@@ -65,7 +65,7 @@ class Compressor:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """C(x), in the shape of `x`: what would arrive if this were the only rank."""
-        return alone(self.program(x.reshape(-1), (x.shape,))).own.view(x.shape)
+        return alone(self.program(_checked(x).reshape(-1), (x.shape,))).own.view(x.shape)
 
     def fresh(self) -> "Compressor":
         """One like this, with a state of its own."""

@@ -27,9 +27,14 @@ class CompressedDataParallel(DataParallel):
     """
 
     def __init__(self, module: nn.Module, group, *, compressor: Compressor, **options):
-        self.compressor, self.meter = compressor, WireMeter(ranks_of(group)[1])
-        self._of_bucket: WeakKeyDictionary[Bucket, Compressor] = WeakKeyDictionary()
+        self.meter = WireMeter(ranks_of(group)[1])
         super().__init__(module, group, **options)
+        self.take(compressor)
+
+    def take(self, compressor: Compressor) -> None:
+        """From the next pass on compress with this one, on all ranks; memories are forgotten."""
+        self.compressor = compressor
+        self._of_bucket: WeakKeyDictionary[Bucket, Compressor] = WeakKeyDictionary()
 
     def launch(self, bucket: Bucket) -> None:
         """Send a bucket compressed; the ranks' sum, as the all-reduce would leave it."""
@@ -55,18 +60,17 @@ class CompressionHook:
         self.compressor, self.group, self.whole_passes = compressor, group, whole_passes
         self.meter = WireMeter(ranks_of(group)[1])
         self.passes = 0
-        self._of_bucket: dict[int, tuple[int, Compressor]] = {}
+        self._of_bucket: dict[tuple[nn.Parameter, ...], Compressor] = {}
 
-    def of(self, number: int, flat: torch.Tensor) -> Compressor:
-        """The compressor of a bucket; a new one where the bucket has got another length."""
+    def of(self, bucket: dist.GradBucket) -> Compressor:
+        """The compressor of a bucket; a new one where other parameters lie in it, or otherwise."""
         if self.passes < self.whole_passes:
             return Dense()
-        length, found = self._of_bucket.get(number, (-1, Dense()))
-        if length != flat.numel():
-            check_alike(self.compressor, flat, self.group)
-            found = self.compressor.fresh()
-            self._of_bucket[number] = flat.numel(), found
-        return found
+        listed = tuple(bucket.parameters())
+        if listed not in self._of_bucket:
+            check_alike(self.compressor, bucket.buffer(), self.group)
+            self._of_bucket[listed] = self.compressor.fresh()
+        return self._of_bucket[listed]
 
 
 def compression_hook(
@@ -74,7 +78,7 @@ def compression_hook(
 ) -> torch.futures.Future[torch.Tensor]:
     """What torch's wrapper calls for each bucket whose gradients are ready; gives their mean."""
     flat, shapes = bucket.buffer(), [gradient.shape for gradient in bucket.gradients()]
-    program = state.of(bucket.index(), flat).program(flat, shapes)
+    program = state.of(bucket).program(flat, shapes)
     done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     done.set_result(across(program, state.group, state.meter).mean)
     state.passes += bucket.is_last()
