@@ -11,6 +11,7 @@ from dtlib.foundations import (
     time_wall_params,
     training_flops,
 )
+from dtlib.scaling_laws.loss_surface.surface import LossSurface
 
 # fmt: off
 _LARGER = time_wall_params(100, 1, 1, 1, 20) / time_wall_params(1, 1, 1, 1, 20)
@@ -23,6 +24,8 @@ _NEW_WALL, _OLD_WALL = (
 _ON_64, _ON_256 = (
     fleet_step_time(compute=64 * 0.3, P=P, comm=0.1, sync=0, overlap=0) for P in (64, 256))
 _REPEATED = (_SIX + 2) / _SIX
+_NEAR, _FAR = (LossSurface.besiroglu().optimum(C) for C in (1e21, 1e23))
+_SIZE_GROWS, _TOKENS_GROW = _FAR.N / _NEAR.N, _FAR.D / _NEAR.D
 
 table_that_is_looked_up = question(
     "pause-table-that-is-looked-up",
@@ -45,6 +48,17 @@ longer_sequences = question(
           64: "the number of tokens in the whole run stays",
           _LONG: "that is compared with no attention at all; what do the short sequences cost?"}),
     "attention grows eightfold, and the weights cost what they did",
+)
+
+tokens_of_a_larger_budget = question(
+    "pause-tokens-of-a-larger-budget",
+    "By this law the best size grows as the work to the power 0.513. A budget of work grows a "
+    "hundred times, and is again divided in the best way. How many times as many tokens are there?",
+    Asked("times", _TOKENS_GROW, slips={
+          _SIZE_GROWS: "that is the size; what does it leave of the work?",
+          100: "the size grows, too, and the work is a product",
+          10: "that holds where both powers are a half"}),
+    "the two factors make the hundred together, so the two powers add up to 1",
 )
 
 wall_of_new_cards = question(

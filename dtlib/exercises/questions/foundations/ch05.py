@@ -71,6 +71,18 @@ half_as_many_but_better = question(
     "twice as long at the same efficiency, and four fifths of that at this one: fewer GPU-hours",
 )
 
+fifth_more_throughput = question(
+    "pause-fifth-more-throughput",
+    "Runs of one budget end 0.16 nats above the floor, and what lies above it falls as the work to "
+    "the power -0.178. A better layout does a fifth more work for the same money. By how many nats "
+    "does the loss fall?",
+    Asked("nats", 0.16 * (1 - 1.2**-0.178), slips={
+          0.16 * (1 - 1 / 1.2): "the power is 0.178, not 1",
+          0.16 * 1.2**-0.178: "that is what is left above the floor",
+          1 - 1.2**-0.178: "that is a share; of what?"}),
+    "three per cent of what is left to win",
+)
+
 taken_by_the_node = question(
     "pause-taken-by-the-node",
     "The 64 spot GPUs stand in eight nodes of eight. The provider takes whole nodes, each every 20 "

@@ -77,6 +77,17 @@ received_in_a_step = question(
     f"twelve times the {_ONCE / 1e9:.0f} GB of a ring: the price of not holding the weights",
 )
 
+which_line_is_known = question(
+    "pause-which-line-is-known",
+    "The refits are the only doubt, and the run gets the tokens that each of them calls best. "
+    "Which of these lines of the sheet is known worst?",
+    Chosen("line", "the days of the run", {
+           "the loss": "how far apart are the ends of its interval, as a factor?",
+           "the time of a step": "do the five constants enter a step?",
+           "the memory of a rank": "do the five constants enter a byte of it?"}),
+    "days are tokens over speed, so they inherit the factor between three and four of the tokens",
+)
+
 six_ranks_on_four_cores = question(
     "pause-six-ranks-on-four-cores",
     "On a machine with four cores, six ranks start together, each with work that takes one core 80 "
