@@ -150,7 +150,7 @@ class Passes:
         numbers = self.tokens * spec.kv_heads * (spec.key_dim + spec.value_dim)
         n = 2 * numbers / np.minimum(of.tp, spec.kv_heads)
         hops = spec.layers * (of.cp - 1)
-        moving = hops * self.machine.message(n, of.tp, of.tp * of.cp)
+        moving = hops * self.machine.message(n, of.tp * of.cp)
         waiting = hops * self._arrival(of.cp)
         moving, waiting = (np.stack([time, 2 * time]) for time in (moving, waiting))
         return np.maximum(0.0, moving - self.attention) + waiting

@@ -53,11 +53,11 @@ class Machine:
             cluster = replace(cluster, node=node)
         return collective_time(cluster, operation, n, P, stride)
 
-    def message(self, n, stride, ranks):
-        """Seconds of a message of n bytes to the rank `stride` further, in a chain of `ranks`.
+    def message(self, n, ranks):
+        """Seconds of a message of n bytes to the next member of a chain that spans `ranks` ranks.
 
-        Where the chain leaves a node, its slowest message does, through one port, or through its
-        part of one where there are more GPUs than ports.
+        As `send_time`, without its handovers. Where the chain leaves a node, its slowest message
+        does, through one port, or through its part of one where there are more GPUs than ports.
         """
         node = self.cluster.node
         inside = ranks <= node.gpus

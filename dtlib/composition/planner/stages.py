@@ -36,9 +36,8 @@ def _hop_time(passes: Passes) -> np.ndarray:
     """Seconds that a message to the next stage takes a rank; 0 where there is none, or it hides."""
     of, software, machine = passes.layouts, passes.software, passes.machine
     parts = of.sequence_parallel | software.scattered_sends
-    chain = of.tp * of.cp * of.dp
     n = passes.stream / np.where(parts, of.tp, 1)
-    hop = machine.message(n, chain, chain * of.pp) + software.send_host
+    hop = machine.message(n, of.ranks) + software.send_host
     if software.scattered_sends:
         gather = machine.collective("all_gather", passes.stream, of.tp, 1)
         hop = hop + np.where(of.sequence_parallel, 0.0, gather)
