@@ -57,11 +57,6 @@ class TrainedRun:
         """6 N D, in FLOP."""
         return training_flops(self.N, self.D)
 
-    @property
-    def C_all(self) -> float:
-        """6 N_all D: the same with all parameters."""
-        return training_flops(self.N_all, self.D)
-
 
 @dataclass(frozen=True)
 class Curve:

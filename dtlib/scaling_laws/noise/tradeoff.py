@@ -128,11 +128,6 @@ class Hyperbola:
     high: float
     residual: float
 
-    @property
-    def fewest_samples(self) -> float:
-        """D_min, what ever smaller batches would need."""
-        return self.fewest_steps * self.noise_batch
-
     def steps(self, batch):
         """S at a batch size, a number or an array."""
         return steps_to_loss(self.fewest_steps, self.noise_batch, batch)
