@@ -22,6 +22,7 @@ from dtlib.explore import (
     Cuts,
     Explorer,
     Fastest,
+    FormatWindow,
     GradientSums,
     HandFit,
     Headroom,
@@ -33,6 +34,7 @@ from dtlib.explore import (
     OffloadLab,
     OneRatio,
     OneRun,
+    OutlierBlocks,
     PipelineBuilder,
     PipelineLab,
     PlacementBoard,
@@ -246,6 +248,14 @@ EVERY[LossValley] = {
 EVERY[IsoflopSorter] = {"task": Task(
     "Half.", "there == 1 and exponent < 0.52",
     {"counted": 1, "warmup": "short", "training": "tuned"}, "A half.",
+)}  # fmt: skip
+EVERY[FormatWindow] = {
+    "counts": {power: 1 + (power + 50) ** 2 for power in range(-32, -8)},
+    "task": Task("Keep all.", "kept == 1", {"exponent_bits": 8, "mantissa_bits": 7}, "bf16."),
+}  # fmt: skip
+EVERY[OutlierBlocks] = {"task": Task(
+    "Fence it in.", "outlier >= 1e6 and E4M3 < 0.1 and share < 2",
+    {"block": 32, "outlier": 2**20}, "A block.",
 )}  # fmt: skip
 EVERY[GradientSums] = {"task": Task(
     "Find the weight of two terms, and add them.", "due == 2 and right == 1",

@@ -1,0 +1,1 @@
+"""Gradients before the window of a format, which the reader builds: `format_window`."""

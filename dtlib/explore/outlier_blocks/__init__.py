@@ -1,0 +1,1 @@
+"""One outlier, and how many numbers share its scale: `outlier_blocks`."""
