@@ -22,6 +22,7 @@ a ping-pong as long as the rank says that began it.
     causal-ring-ranks       see parallelism/causal_ring.py
     expert-skew-4-ranks     see parallelism/expert_skew.py
     bucket-dial-2-ranks     see parallelism/bucket_dial.py
+    overlap-exposed-2-ranks     see efficiency/overlap_exposed.py
     strategies-against-torch    see parallelism/part_four.py
     memory-peak             see memory/memory_peak.py
     recompute-policies      see memory/recompute_policies.py
@@ -40,6 +41,7 @@ from benchmarks.collectives.collective_times import measure_collectives
 from benchmarks.collectives.eight_primitives import measure_eight_primitives
 from benchmarks.collectives.ring_timeline import measure_ring_timeline
 from benchmarks.composition.plan_on_ranks import measure_plan_on_ranks
+from benchmarks.efficiency.overlap_exposed import measure_exposed_overlap
 from benchmarks.foundations.data_loader import measure_data_loader
 from benchmarks.foundations.fleet_law import measure_fleet_law
 from benchmarks.foundations.interrupted_run import measure_interrupted, measure_scaling
@@ -184,6 +186,7 @@ def main() -> None:
         ("tensor-share-2-ranks", measure_tensor_share),
         ("expert-skew-4-ranks", measure_expert_skew),
         ("bucket-dial-2-ranks", measure_bucket_dial),
+        ("overlap-exposed-2-ranks", measure_exposed_overlap),
         ("strategies-against-torch", measure_part_four),
         ("memory-peak", measure_memory_peak),
         ("recompute-policies", measure_recompute_policies),

@@ -22,6 +22,7 @@ from dtlib import launch, recordings
 from dtlib.foundations import MB, MiB
 from dtlib.memory import FullySharded
 from dtlib.parallelism import DataParallel
+from dtlib.runtime.names import all_gather_single, reduce_scatter_single
 from dtlib.timeline import Span
 
 NAME = "overlap-exposed-2-ranks"
@@ -149,11 +150,11 @@ def exposed_times(layers, layer_bytes, times, buckets, repetitions):
 
 
 def gather(flat: torch.Tensor) -> None:
-    dist.all_gather_into_tensor(flat, flat.chunk(dist.get_world_size())[0].clone())
+    all_gather_single(flat, flat.chunk(dist.get_world_size())[0].clone())
 
 
 def scatter(flat: torch.Tensor) -> None:
-    dist.reduce_scatter_tensor(flat.chunk(dist.get_world_size())[0].clone(), flat)
+    reduce_scatter_single(flat.chunk(dist.get_world_size())[0].clone(), flat)
 
 
 def alone(messages: list, layers: int, layer_bytes: int) -> float:
