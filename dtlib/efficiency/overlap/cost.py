@@ -111,7 +111,7 @@ def contended_bucket_count(comm, start_time, sm_share):
 
 
 @formula(
-    r"T_\text{pieces}",
+    r"T_\text{matmul}",
     "s",
     "Wang et al. 2023",
     "a ring; a piece of the product takes its share of the time of the whole",
