@@ -1,0 +1,1 @@
+"""The exercises of part 7, Efficiency."""

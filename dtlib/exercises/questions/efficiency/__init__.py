@@ -1,0 +1,1 @@
+"""Quick questions of part 7, Efficiency."""
