@@ -8,7 +8,7 @@ from dtlib.explore.kit.widget import Widget
 from dtlib.formulas.require import require
 from dtlib.scaling_laws.emergence.rulers import at_least, rise_of_share
 
-METRICS = {"one": "one answer right", "all": "all k right", "most": "at least nine in ten of k"}
+METRICS = {"one": "one answer", "all": "all k right", "most": "at least nine in ten of k"}
 ANSWERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 ITEMS = (10, 30, 100, 300, 1000, 10_000, 100_000)
 FALLS = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -47,7 +47,7 @@ class Rulers(Widget):
                 choice("metric", "Ruler", METRICS, metric),
                 slider("k", "k, answers of one item", ANSWERS, k),
                 slider("items", "items of the test", ITEMS, 100),
-                slider("fall", "power with which an answer's loss falls", FALLS, 0.5),
+                slider("fall", "power of an answer's loss", FALLS, 0.5),
             ],
             rises=rises,
             answers=list(ANSWERS),
