@@ -1,5 +1,7 @@
 """The micro-lab's task, learnt with whole gradients and with compressed ones.
 
+All ranks are in this process, so that nothing but the compressor differs from lane to lane.
+
 compression-race    labels "dense loss", "dense computing", "dense coding" and so for each lane: the
                     loss of each step, and seconds of one processor, of one rank, in the same steps;
                     about it: bytes that a rank sends in a step, and the share of right answers
@@ -7,11 +9,18 @@ compression-race    labels "dense loss", "dense computing", "dense coding" and s
     python -m benchmarks.efficiency.compression_race     (two minutes of one core)
 """
 
+import time
+from dataclasses import dataclass
+
 import torch
+from torch.nn import functional as F
 
 from dtlib import recordings
 from dtlib.efficiency import Dense, ErrorFeedback, PowerSGD, SignSGD, TopK
-from dtlib.efficiency.compression.race import Lane, learn
+from dtlib.efficiency.compression.compressor import Compressor
+from dtlib.efficiency.compression.programs import WireMeter, together
+from dtlib.micro_lab.runs import build, load, rows_of
+from dtlib.parallelism.data.flat import Flat
 
 RANKS, STEPS, SHOWN = 4, 160, 8
 LANES = {
@@ -21,6 +30,63 @@ LANES = {
     "signs": ErrorFeedback(SignSGD()),
     "rank 4": ErrorFeedback(PowerSGD(rank=4)),
 }
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One run, by its step: `losses` of all ranks' sentences, before the step is taken.
+
+    `bytes`, what a rank sends in a step; `computing` and `coding`, one rank's seconds of processor
+    time for its gradient and for its messages; `right`, the share of right answers in the end, on
+    reviews that nobody trained on.
+    """
+
+    losses: list[float]
+    bytes: float
+    computing: list[float]
+    coding: list[float]
+    right: float
+
+
+def learn(
+    compressor: Compressor, *, P: int = 4, steps: int = 240, batch: int = 32, lr: float = 3e-4
+) -> Lane:
+    """Train the micro-lab's small encoder with Adam on the compressed mean of P ranks' gradients.
+
+    All lanes begin with the same weights, and see the same sentences. Seconds are those of this
+    process, over P: set torch to one thread to compare them.
+    """
+    tokens, labels = load("toy", "train")
+    model = build("mini")
+    flat = Flat(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    ranks = [compressor.fresh() for _ in range(P)]
+    meter, losses, computing, coding = WireMeter(P), [], [], []
+    for step in range(steps):
+        loss, gradients, began = 0.0, [], time.process_time()
+        for rows in rows_of(step, batch, len(labels)).chunk(P):
+            optimizer.zero_grad()
+            of_rank = F.cross_entropy(model(tokens[rows]), labels[rows])
+            of_rank.backward()
+            gradients.append(flat.lay_out(flat.gradients()))
+            loss += float(of_rank.detach()) / P
+        between = time.process_time()
+        programs = [c.program(g, flat.shapes) for c, g in zip(ranks, gradients, strict=True)]
+        mean = together(programs, meter)[0].mean
+        coding.append((time.process_time() - between) / P)
+        for parameter, gradient in zip(flat.parameters, flat.cut(mean), strict=True):
+            parameter.grad = gradient.clone()
+        optimizer.step()
+        computing.append((between - began) / P)
+        losses.append(loss)
+    return Lane(losses, meter.bytes / steps, computing, coding, _share_right(model))
+
+
+@torch.no_grad()
+def _share_right(model: torch.nn.Module) -> float:
+    tokens, labels = load("toy", "test")
+    parts = zip(tokens.split(250), labels.split(250), strict=True)
+    return sum(int((model(x).argmax(1) == y).sum()) for x, y in parts) / len(labels)
 
 
 def record(lanes: dict[str, Lane]) -> None:
