@@ -13,7 +13,7 @@ from dtlib.later import np
 
 
 @formula(
-    "L",
+    r"L_\text{run}",
     "",
     "Hoffmann et al. 2022, after Rosenfeld et al. 2020",
     "one family of models, trained once over one kind of text, each to the end of its schedule",
