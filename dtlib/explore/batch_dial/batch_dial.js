@@ -8,7 +8,8 @@ const UPPER = { top: 50, bottom: 220 };
 const LOWER = { top: 290, bottom: 450 };
 const TIMES = [1 / 24, 1 / 8, 1 / 2, 1, 3, 10, 30, 100, 365.25, 3652.5].map((days) => 86400 * days);
 
-const times = (value) => `${formatQuantity(value, "", 3)}×`;
+const count = (value) => formatQuantity(value, "", 3);
+const times = (value) => `${count(value)}×`;
 
 function view(spec, state) {
   const value = valuesAt(spec, state);
@@ -31,7 +32,7 @@ function view(spec, state) {
       ["price", money],
     ],
     said:
-      `A batch of ${formatQuantity(state.batch, "", 3)} on ${state.P} ranks: ${many} the fewest ` +
+      `A batch of ${count(state.batch)} on ${count(state.P)} ranks: ${many} the fewest ` +
       `steps, ${much} the fewest samples, ${formatQuantity(time, "s", 3)}, ${money}.${short}`,
   };
 }
