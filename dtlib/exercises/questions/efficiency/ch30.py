@@ -48,6 +48,16 @@ who_is_told = question(
     "does",
 )
 
+half_the_digits_lost = question(
+    "pause-fourteen-bits",
+    "Ones are added in an accumulator of 14 bits, and what does not fit is cut off. At which sum "
+    "does it stop?",
+    Asked("sum", 2.0**14, slips={
+          2.0**13: "there the next number is 1 away, and is reached",
+          2.0**15: "there it has stopped long ago", 2.0**24: "that is float32"}),
+    "there the next number is two away",
+)
+
 which_way_stops = question(
     "pause-which-way-stops",
     "A weight is 1 and is kept in bf16. Each step adds 0.001, and the nearest number is taken. "
@@ -75,16 +85,6 @@ bytes_of_a_scale = question(
     Asked("bits", 4 + 8 / 32, slips={
           4: "and the scale?", 12: "32 of them share it", 4.5: "that is blocks of 16"}),
     "a quarter of a bit for a window of one's own",
-)
-
-half_the_digits_lost = question(
-    "pause-fourteen-bits",
-    "Ones are added in an accumulator of 14 bits, and what does not fit is cut off. At which sum "
-    "does it stop?",
-    Asked("sum", 2.0**14, slips={
-          2.0**13: "there the next number is 1 away, and is reached",
-          2.0**15: "there it has stopped long ago", 2.0**24: "that is float32"}),
-    "there the next number is two away",
 )
 
 how_quiet = question(
