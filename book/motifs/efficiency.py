@@ -1,7 +1,22 @@
 """Chapters 28 to 31a: what is sent, awaited and kept with fewer bits."""
 
-from book.motifs.marks import HEIGHT, WIDTH, Motif, log_scale
+from itertools import accumulate
+
+from book.motifs.marks import HEIGHT, WIDTH, Motif, log_scale, scale
+from dtlib.efficiency.compression.cost import gathered_over_dense_ratio
+from dtlib.efficiency.overlap.buckets import best_cut, cut_ends
 from dtlib.efficiency.precision.formats import E4M3
+
+
+def border() -> Motif:
+    """Bytes of gathered messages over the ring's, by ranks: they climb, and cross the ring's."""
+    motif = Motif()
+    x, y = log_scale(2, 4096, 8, WIDTH - 8), log_scale(0.02, 41, HEIGHT - 10, 10)
+    motif.line([(8, y(1)), (WIDTH - 8, y(1))], "forward", 2)
+    for power in range(1, 13):
+        ratio = gathered_over_dense_ratio(2**power, 0.01, 4, 4)
+        motif.dot(x(2**power), y(ratio), 6, "communication" if ratio < 1 else "backward")
+    return motif
 
 
 def grids() -> Motif:
@@ -22,4 +37,20 @@ def grids() -> Motif:
     return motif
 
 
-CHAPTERS = {"30": grids}
+def growing() -> Motif:
+    """A backward pass and the buckets that end first, each as large as what came ready."""
+    motif, layers, backward, comm = Motif(), 400, 50, 80
+    ready = [backward * (i + 1) / layers for i in range(layers)]
+    row = (ready, [comm / layers] * layers, 0.1, 1)
+    cut = best_cut(*row)
+    ends, x = cut_ends(cut, *row), scale(0, 1.02 * (backward / 50 + comm), 8, WIDTH - 8)
+    begin = 0
+    for count, bucket, end in zip(accumulate(cut), cut, ends, strict=True):
+        motif.bar(x(begin), 18, x(ready[count - 1]) - x(begin) - 1.5, 36, "backward")
+        took = 0.1 + bucket * comm / layers
+        motif.bar(x(end - took), 66, x(end) - x(end - took) - 1.5, 36, "communication")
+        begin = ready[count - 1]
+    return motif
+
+
+CHAPTERS = {"28": border, "30": grids, "31": growing}
