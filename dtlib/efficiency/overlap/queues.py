@@ -92,10 +92,11 @@ class _Device:
             raise ValueError(f"connections must be at least 1; got {connections}")
         self.connection = {stream: i % count for i, stream in enumerate(streams)}
         self.launched = [launch * (i + 1) for i in range(len(kernels))]
+        self.awaited = _awaited(kernels)
         self.waiting = list(range(len(kernels)))
         self.running: dict[int, list] = {}  # kernel: [share, seconds to go at full share]
         self.times: dict[int, tuple] = {}
-        self.ended: dict[str, object] = {}
+        self.ended: dict[int, object] = {}
 
     def begin(self) -> None:
         """Start what can start, the longest wait first; hand out what is left over."""
@@ -118,7 +119,7 @@ class _Device:
             if end == then:
                 del self.running[i]
                 self.times[i] = (self.times[i][0], then)
-                self.ended[self.kernels[i].name] = then
+                self.ended[i] = then
             else:
                 self.running[i][1] -= (then - self.now) * self._speed(i)
         self.now = then
@@ -126,8 +127,11 @@ class _Device:
     def _startable(self) -> list[tuple]:
         blocked, found = set(), []
         for i in self.waiting:
-            queue, at = self.connection[self.kernels[i].stream], self._ready(i)
-            if queue not in blocked and at is not None and at <= self.now and self._fits(i):
+            queue = self.connection[self.kernels[i].stream]
+            if queue in blocked:
+                continue
+            at = self._ready(i)
+            if at is not None and at <= self.now and self._fits(i):
                 found.append((at, i))
             blocked.add(queue)
         return found
@@ -138,15 +142,13 @@ class _Device:
 
     def _ready(self, i: int):
         """When all that it must wait for is over, or None if that is not known yet."""
-        kernel, times = self.kernels[i], [self.launched[i]]
-        for j in range(i):
-            before = self.kernels[j]
-            if before.stream == kernel.stream or before.name in kernel.after:
-                if before.name not in self.ended:
-                    return None
-                delay = 0 if before.stream == kernel.stream else self.signal
-                times.append(self.ended[before.name] + delay)
-        return max(times)
+        ready, stream = self.launched[i], self.kernels[i].stream
+        for j in self.awaited[i]:
+            if j not in self.ended:
+                return None
+            delay = 0 if self.kernels[j].stream == stream else self.signal
+            ready = max(ready, self.ended[j] + delay)
+        return ready
 
     def _free(self):
         return 1 - sum(share for share, _ in self.running.values())
@@ -158,6 +160,16 @@ class _Device:
     def _left(self, i: int):
         left, speed = self.running[i][1], self._speed(i)
         return left if speed == 1 else left / speed
+
+
+def _awaited(kernels: list[Kernel]) -> list[list[int]]:
+    """For each kernel the last one before it in its stream, and those that it names."""
+    found, last, number = [], {}, {kernel.name: i for i, kernel in enumerate(kernels)}
+    for i, kernel in enumerate(kernels):
+        before = [last[kernel.stream]] if kernel.stream in last else []
+        found.append(before + [number[name] for name in kernel.after])
+        last[kernel.stream] = i
+    return found
 
 
 def _check(kernels: list[Kernel]) -> None:
