@@ -39,7 +39,7 @@ half_of_the_scale = question(
 
 who_is_told = question(
     "pause-who-is-told",
-    "Four ranks have the same weights, and one finds an infinite gradient in its share *before* "
+    "Four ranks have the same weights, and one finds an infinite gradient in its share before "
     "the all-reduce. What do the ranks have after the all-reduce of gradients?",
     Chosen("they have", "all an infinite one", {
            "one of four has it": "what is the sum of an infinite number and others?",
