@@ -68,7 +68,14 @@ if TYPE_CHECKING:
         format_of,
     )
     from dtlib.efficiency.precision.rounding import cast, decode, quantise
-    from dtlib.efficiency.precision.blocks import Blocks, block_quantise, mx, nvfp4, rms_error, whole_quantise
+    from dtlib.efficiency.precision.blocks import (
+        Blocks,
+        block_quantise,
+        mx,
+        nvfp4,
+        rms_error,
+        whole_quantise,
+    )
     from dtlib.efficiency.precision.windows import share_above, share_below, share_subnormal
     from dtlib.efficiency.precision.scaler import LossScaler
     from dtlib.efficiency.precision.sums import (

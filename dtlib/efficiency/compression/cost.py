@@ -24,8 +24,8 @@ def gathered_over_dense_ratio(P, sent_share, element_bytes, index_bytes):
 
     (P - 1) messages against 2 (P - 1) / P vectors; P - 1 cancels.
 
-    >>> gathered_over_dense_ratio(P=512, sent_share=0.25, element_bytes=2, index_bytes=2)
-    128.0
+    >>> gathered_over_dense_ratio(P=512, sent_share=0.25, element_bytes=2, index_bytes=4)
+    192.0
     """
     return P * sparse_message_fraction(sent_share, element_bytes, index_bytes) / 2
 

@@ -81,10 +81,10 @@ def contended_bucketed_time(backward, comm, k, start_time, sm_share):
     keeps up, all buckets but the last cost that share of their time. Where it does not, the slower
     arithmetic is still ahead of it, and contention costs nothing.
 
-    >>> contended_bucketed_time(backward=80, comm=40, k=10, start_time=0, sm_share=0)
-    84.0
-    >>> contended_bucketed_time(backward=80, comm=40, k=10, start_time=0, sm_share=0.25)
-    93.0
+    >>> contended_bucketed_time(backward=8, comm=40, k=4, start_time=2, sm_share=0.25)
+    50.0
+    >>> contended_bucketed_time(backward=80, comm=40, k=10, start_time=1, sm_share=0.25)
+    96.25
     """
     return maximum(
         backward + sm_share * (k - 1) * (comm / k + start_time) + comm / k + start_time,
@@ -124,7 +124,7 @@ def collective_matmul_time(computing, n, P, alpha, beta):
 
     >>> collective_matmul_time(computing=8, n=7, P=8, alpha=0, beta=1)
     8.0
-    >>> collective_matmul_time(computing=8, n=16, P=8, alpha=0, beta=1)
-    15.0
+    >>> collective_matmul_time(computing=8, n=16, P=8, alpha=1, beta=4)
+    11.5
     """
     return computing / P + (P - 1) * maximum(computing / P, alpha + n / P / beta)
