@@ -10,8 +10,8 @@ from book._tools.layout import ROOT
 from book._tools.serve import server
 
 # The front page is within its 0.35 MB, the heaviest chapter within its 0.9 MB. What they take
-# today, in its place, may only fall.
-FRONT = speed.Weight(310_000, 22)
+# today, in its place, may only fall, but for the lines of chapters that were not there before.
+FRONT = speed.Weight(325_000, 22)
 HEAVIEST_CHAPTER = speed.Weight(900_000, 27)
 
 STYLE, SCRIPT = "p { color: red }", "document.title = 'run'"

@@ -49,6 +49,17 @@ longer_sequences = question(
     "attention grows eightfold, and the weights cost what they did",
 )
 
+ten_points_of_mfu = question(
+    "pause-ten-points-of-mfu",
+    "At the rated speed a run would take 1,000 GPU-hours. It is planned with an MFU of 50 % and "
+    "reaches 40 %. How many GPU-hours more than planned does it take?",
+    Asked("GPU-hours", 1000 / 0.4 - 1000 / 0.5, slips={
+          100: "hours are the rated ones over the share, not times it",
+          1000 / 0.4: "that is all it takes; what was planned?",
+          1000 / 0.5: "that is what was planned"}),
+    "2,500 instead of 2,000: ten points of 50 are a quarter more hours",
+)
+
 tokens_of_a_larger_budget = question(
     "pause-tokens-of-a-larger-budget",
     "By this law the best size grows as the work to the power 0.513. A budget of work grows a "

@@ -83,6 +83,17 @@ fifth_more_throughput = question(
     "three per cent of what is left to win",
 )
 
+share_of_a_life = question(
+    "pause-share-of-a-life",
+    "A model reads and writes three times as many tokens in use as it was trained on. Which share "
+    "of the arithmetic of its whole life is its training?",
+    Asked("share", 6 / (6 + 2 * 3), slips={
+          1 / 4: "a token of use has no backward pass",
+          1 / 3: "compare training with the whole life, not with a token of each",
+          3 / 4: "a token in use costs less than one in training, not more"}),
+    "a half: six operations for each parameter and token, and three times two",
+)
+
 taken_by_the_node = question(
     "pause-taken-by-the-node",
     "The 64 spot GPUs stand in eight nodes of eight. The provider takes whole nodes, each every 20 "

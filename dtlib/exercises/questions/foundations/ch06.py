@@ -88,6 +88,17 @@ which_line_is_known = question(
     "days are tokens over speed, so they inherit the factor between three and four of the tokens",
 )
 
+two_doubts = question(
+    "pause-two-doubts",
+    "A time is a product of two numbers, each of which may be off by a factor of 2. By the rule of "
+    "squares, by which factor may the time be off?",
+    Asked("factor", 2 ** 2**0.5, slips={
+          4.0: "that is both at their worst, in one direction",
+          2.0: "two doubts are more than one",
+          8**0.5: "the logarithms add as squares, not the factors"}),
+    "2.7: the logarithm is the root of two times as large",
+)
+
 six_ranks_on_four_cores = question(
     "pause-six-ranks-on-four-cores",
     "On a machine with four cores, six ranks start together, each with work that takes one core 80 "

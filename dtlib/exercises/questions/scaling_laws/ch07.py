@@ -155,6 +155,17 @@ another_floor = question(
     "E is no part of a slope: it lowers the whole valley",
 )
 
+twice_the_want = question(
+    "pause-twice-the-want",
+    "On another text the number B is twice as large, and the power of the data is one third. How "
+    "many times the tokens bring the term of the data back to what it was?",
+    Asked("times", 2**3, slips={
+          2: "the tokens stand under a power below 1",
+          2 ** (1 / 3): "that is what twice the tokens gain",
+          6: "a power is no product"}),
+    "eight: a third of a power takes the cube",
+)
+
 what_halving_costs = question(
     "ask-what-halving-costs",
     "Both powers of a law are one half. How many times the compute halves the best run's excess?",

@@ -117,6 +117,17 @@ flat_valley = question(
     "twice as far, four times as much, and still little",
 )
 
+ratios_to_sizes = question(
+    "pause-ratios-to-sizes",
+    "Two refits ask for 5 and for 80 tokens for each parameter, at one budget. How many times as "
+    "many parameters has the larger of their models?",
+    Asked("times", (80 / 5) ** 0.5, slips={
+          80 / 5: "the larger model also has fewer tokens: the product is given",
+          (80 / 5) ** 2: "the budget is a product of both, not a square of each",
+          8: "half of a factor is no root"}),
+    "4: size and tokens share the factor, as their product stays",
+)
+
 on_the_far_side = question(
     "pause-on-the-far-side",
     "Under the law that was fitted anew, how many parameters must a model have at least to reach "

@@ -2,6 +2,7 @@
 
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.declarations.question import question
+from dtlib.scaling_laws.noise.estimate import batch_gradient_square
 from dtlib.scaling_laws.noise.tradeoff import (
     best_rate,
     fastest_batch,
@@ -12,6 +13,17 @@ from dtlib.scaling_laws.noise.tradeoff import (
 )
 
 # fmt: off
+square_of_a_mean = question(
+    "pause-square-of-a-mean",
+    "The square of the true gradient is 1, and one sample's gradient has a variance of 60, all "
+    "directions together. What is the square of the gradient of a batch of 20, on average?",
+    Asked("square", batch_gradient_square(1, 60, 20), slips={
+          61.0: "that is a single sample's",
+          3.0: "that is the noise alone",
+          1.0: "the noise is not gone on average once it is squared"}),
+    "4: what is left of the noise is three times the gradient",
+)
+
 one_step = question(
     "pause-one-step",
     "The noise scale is 300 samples. With a batch of 100, which share of what a step without noise "
