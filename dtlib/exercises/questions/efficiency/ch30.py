@@ -17,6 +17,16 @@ largest_of_six_bits = question(
     "2^3 times 1.75",
 )
 
+two_bits_more = question(
+    "pause-two-bits-more",
+    "E4M3 is off by 2.65 % within its window. By how many per cent would a format be that has two "
+    "more bits of the fraction?",
+    Asked("percent", 2.65 / 2**2, slips={
+          1.325: "that is one bit more", 10.6: "more bits, and a larger error?",
+          0.53: "that is five times less; how much finer is the grid?"}, tolerance=0.02),
+    "each bit halves the step, and so the error",
+)
+
 next_after_256 = question(
     "pause-next-after-256",
     "Which number of bf16 is the next after 256?",
@@ -25,6 +35,16 @@ next_after_256 = question(
           264: "that is with 6 bits after the point", 256.0078125: "after 1, yes; and here?"},
           tolerance=1e-3),
     "two above: so 256 + 1 is a tie, and goes to 256",
+)
+
+largest_scale = question(
+    "pause-largest-scale",
+    "The largest gradient is 0.01. By which power of two may the loss be multiplied at most, so "
+    "that none overflows in fp16? Give the exponent.",
+    Asked("exponent", 22, slips={
+          23: "0.01 times that is 83,886", 16: "that is for gradients near 1",
+          9: "a gradient below 1 leaves more room, not less"}),
+    "0.01 times this is 41,943, and the next power is over 65,504",
 )
 
 half_of_the_scale = question(
@@ -48,6 +68,26 @@ who_is_told = question(
     "does",
 )
 
+two_units = question(
+    "pause-two-units",
+    "Now all four have the gradient 1. Three multiply it by 4,096 and rank 2 by 1,024; the mean is "
+    "all-reduced, and each divides it by its own scale. Which gradient does rank 2 get?",
+    Asked("gradient", (3 * 4096 + 1024) / 4 / 1024, slips={
+          1.0: "three of four shares came in another unit", 4.0: "its own share has its own unit",
+          0.8125: "that is what the three others get"}),
+    "and the three others get 0.81: one step of too much, another of too little, and no error",
+)
+
+three_parts = question(
+    "pause-three-parts",
+    "600 ones are added in bf16 in three parts of 200, each from left to right, and then the "
+    "three sums. What is the result?",
+    Asked("sum", 600, slips={
+          256: "does any part get there before all its ones are in it?",
+          512: "the sum of two parts is a number of bf16; and the third?"}),
+    "each part stays below 256, and 400 and their sum with 200 lie on the grid",
+)
+
 half_the_digits_lost = question(
     "pause-fourteen-bits",
     "Ones are added in an accumulator of 14 bits, and what does not fit is cut off. At which sum "
@@ -56,6 +96,16 @@ half_the_digits_lost = question(
           2.0**13: "there the next number is 1 away, and is reached",
           2.0**15: "there it has stopped long ago", 2.0**24: "that is float32"}),
     "there the next number is two away",
+)
+
+up_how_often = question(
+    "pause-up-how-often",
+    "A weight of 1 in bf16 is to move by 0.001, and is rounded stochastically. How likely does it "
+    "go up to its neighbour?",
+    Asked("probability", 0.001 / (2 * BF16.roundoff), slips={
+          0.001: "how far is the neighbour?", 0.5: "that is for half of the way",
+          0.872: "that is the probability to stay"}),
+    "0.001 of 0.0078: one step in eight moves, and moves eight times too far",
 )
 
 which_way_stops = question(
@@ -87,6 +137,45 @@ bytes_of_a_scale = question(
     "a quarter of a bit for a window of one's own",
 )
 
+rounded_anew = question(
+    "pause-rounded-anew",
+    "A layer's input has 1,024 tokens with 128 channels, and 32 neighbours share a scale. How many "
+    "scales of it are found, for the forward product and for the weights' gradient?",
+    Asked("scales", 2 * 1024 * 128 / 32, slips={
+          4096: "that is one of the two products", 131_072: "32 share one",
+          5120: "along the tokens each channel has blocks of its own"}),
+    "as many along the tokens as along the channels, and other numbers come out",
+)
+
+better_than_float32 = question(
+    "pause-better-than-float32",
+    "E4M3 with one scale for each tensor ends 0.0010 below float32. Is it better?",
+    Chosen("it is", "not shown", {
+           "better": "how much do other starting weights change?",
+           "worse": "on which side of float32 does it end?"}),
+    "other weights change the loss 17 times as much: one run of each tells no such difference",
+)
+
+what_shrinks = question(
+    "pause-what-shrinks",
+    "A GPU holds 60 GB of state, 16 bytes a parameter, and 40 GB of factors kept for the way back, "
+    "in sixteen bits. The factors, and the 2-byte weights, go to eight. How many GB are left?",
+    Asked("left", 60 * 15 / 16 + 40 / 2, "GB", slips={
+          50: "which bytes of the 16 become fewer?", 80: "a weight gets smaller, too",
+          96.25: "and the factors?"}),
+    "the weights give 3.75 GB, the factors 20",
+)
+
+twice_the_rate = question(
+    "pause-twice-the-rate",
+    "The next GPU computes twice as fast, in eight and in sixteen bits, with the same memory "
+    "bandwidth. With 5 bytes a number, from which side on do eight bits win?",
+    Asked("side", 2 * 5 * (2 * 989e12) / 3.35e12, slips={
+          2952: "what a product saves got smaller, and the casts?",
+          1476: "do the casts become cheaper or dearer beside the product?"}, tolerance=0.02),
+    "the faster the products, the more the casts weigh",
+)
+
 how_quiet = question(
     "pause-how-quiet",
     "Adam's second decay is 0.999. For how many steps must gradients be zero until the root of "
@@ -98,6 +187,16 @@ how_quiet = question(
     "2 ln 10 / 0.001: quiet spells are thousands of steps long",
 )
 
+one_rate_at_most = question(
+    "pause-one-rate-at-most",
+    "The first decay is 0.9. How much must the second average forget in a step, 1 less its decay, "
+    "so that the first step after a quiet spell is one learning rate?",
+    Asked("forget", (1 - 0.9) ** 2, slips={
+          0.1: "the root of it is what stands below", 0.001: "that is 3.16 rates",
+          0.3162: "the root goes the other way"}),
+    "its root is then 0.1, as much as the first average takes",
+)
+
 same_bits_twice = question(
     "pause-same-bits-twice",
     "A run is started twice with the same seed, on the same GPUs, with the same batches. A kernel "
@@ -106,6 +205,57 @@ same_bits_twice = question(
            "always": "is the order in which blocks end the same?",
            "never": "small sums may be exact in any order"}),
     "the order is not part of the program",
+)
+
+same_row = question(
+    "pause-same-row",
+    "This product has 64 terms. Which change gives a row the same bits in any batch, and still "
+    "lets several cores work on one row?",
+    Chosen("change", "parts of 8 terms, always", {
+           "one part, always": "how many cores can work on one row?",
+           "as many parts as idle cores": "does that depend on the batch?",
+           "a fixed seed": "what is random in it?"}),
+    "the order must depend on the row only, not on who else is there",
+)
+
+room_in_64_bits = question(
+    "pause-room-in-64-bits",
+    "The largest number is 2^42 units, and integers of 64 bits end at 2^63. How many numbers may "
+    "be added, even if all are as large as that?",
+    Asked("numbers", 2.0**21, slips={
+          2.0**22: "one of the 64 bits is the sign", 2.0**42: "that is the size of one",
+          21.0: "that is the number of spare bits"}),
+    "two million shares of each number: no run has as many",
+)
+
+gather_or_whole = question(
+    "pause-gather-or-whole",
+    "At how many ranks does it cost the same bytes to gather everything, as floats of four bytes, "
+    "and to all-reduce whole numbers of eight?",
+    Asked("ranks", 4, slips={
+          2: "there gathering costs what a ring of floats does",
+          8: "eight bytes are how many times four?"}),
+    "gathering costs half the ranks, whole numbers twice: beyond this they are cheaper",
+)
+
+clipped_too_early = question(
+    "pause-clipped-too-early",
+    "The scale is 1,024, and a gradient's true norm is 0.5. Somebody clips the scaled gradient to "
+    "a norm of 1, and divides by the scale afterwards. Which norm is left?",
+    Asked("norm", 1 / 1024, slips={
+          0.5: "which norm does the clipping see?", 1.0: "and then it is divided",
+          0.5 / 1024: "the clipping leaves 1, not a half"}),
+    "it should have stayed as it was; now each step is a clipped one, and depends on the scale",
+)
+
+scale_of_yesterday = question(
+    "pause-scale-of-yesterday",
+    "The largest number of the last steps was 2, and delayed scaling makes 448 of it. Now one is "
+    "3, and the cast saturates. What is it after the scale is divided out?",
+    Asked("number", 2, slips={
+          3: "3 times 224: is that below 448?", 448: "that is before the division",
+          1.5: "that is by how much it is too large"}),
+    "a third of it is lost: a saved pass is paid for when numbers grow",
 )
 
 ask_range_or_digits = question(
