@@ -77,6 +77,17 @@ received_in_a_step = question(
     f"twelve times the {_ONCE / 1e9:.0f} GB of a ring: the price of not holding the weights",
 )
 
+from_two_to_eight = question(
+    "pause-from-two-to-eight",
+    "In a ring all-reduce each of t GPUs sends 2 (t - 1)/t times the vector. Eight GPUs share a "
+    "layer instead of two. How many times as many bytes does each of them send?",
+    Asked("times", (7 / 8) / (1 / 2), slips={
+          4: "a ring's bytes reach a limit as ranks are added",
+          1: "they are near the limit at eight, and not at two",
+          (1 / 2) / (7 / 8): "do more ranks send less?"}),
+    "seven eighths over a half",
+)
+
 which_line_is_known = question(
     "pause-which-line-is-known",
     "The refits are the only doubt, and the run gets the tokens that each of them calls best. "
