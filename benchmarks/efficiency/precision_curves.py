@@ -13,7 +13,7 @@ from collections import Counter
 import torch
 
 from dtlib import recordings
-from dtlib.efficiency.precision import BF16, E4M3, E5M2, Recipe, round_products
+from dtlib.efficiency import BF16, E4M3, E5M2, Recipe, round_products
 from dtlib.models.gpt import GPT
 from dtlib.models.spec import TransformerSpec
 from dtlib.scaling_laws.grid.language import ZipfWords

@@ -19,7 +19,7 @@ def times(count: int, repeats: int) -> dict[str, list[float]]:
     """Seconds of this rank for each way."""
     import time
 
-    from dtlib.efficiency.precision import ordered_sum, reproducible_sum
+    from dtlib.efficiency import ordered_sum, reproducible_sum
 
     share = torch.randn(1, count, generator=torch.Generator().manual_seed(dist.get_rank()))
     ways = {

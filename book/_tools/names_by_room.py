@@ -15,9 +15,8 @@ from dtlib.lazy import shown_by
 
 ROOMS = (
     "foundations", "scaling_laws", "scaling_laws.grid", "models", "runtime", "collectives",
-    "parallelism", "parallelism.pipeline", "memory", "composition", "efficiency",
-    "efficiency.precision", "estimator", "micro_lab",
-    "explore", "exercises", "exercises.worlds",
+    "parallelism", "parallelism.pipeline", "memory", "composition", "efficiency", "estimator",
+    "micro_lab", "explore", "exercises", "exercises.worlds",
 )  # fmt: skip
 HEAD = [
     "# Names by room",

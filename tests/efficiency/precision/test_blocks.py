@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dtlib.efficiency.precision import (
+from dtlib.efficiency import (
     E2M1,
     E4M3,
     E5M2,

@@ -12,7 +12,7 @@ def sums(P, order, which):
     import torch
     import torch.distributed as dist
 
-    from dtlib.efficiency import precision
+    from dtlib.efficiency import ordered_sum, reproducible_sum
 
     draw = torch.Generator().manual_seed(5)
     shares = torch.randn(12, 301, generator=draw) * torch.exp(
@@ -27,7 +27,7 @@ def sums(P, order, which):
         total = mine.sum(0)
         dist.all_reduce(total)
         return total
-    add = precision.reproducible_sum if which == "fixed" else precision.ordered_sum
+    add = reproducible_sum if which == "fixed" else ordered_sum
     return add(mine, dist.group.WORLD)
 
 
@@ -78,7 +78,7 @@ def not_finite():
     import torch
     import torch.distributed as dist
 
-    from dtlib.efficiency.precision import reproducible_sum
+    from dtlib.efficiency import reproducible_sum
 
     shares = torch.ones(1, 4)
     if dist.get_rank() == 1:
@@ -93,7 +93,7 @@ def empty_and_tiny():
     import torch
     import torch.distributed as dist
 
-    from dtlib.efficiency.precision import reproducible_sum
+    from dtlib.efficiency import reproducible_sum
 
     zeros = reproducible_sum(torch.zeros(2, 3), dist.group.WORLD)
     tiny = reproducible_sum(torch.full((1, 3), 1e-300, dtype=torch.float64), dist.group.WORLD)
@@ -107,7 +107,7 @@ def test_all_ranks_refuse_what_is_not_finite_and_take_what_is_small_large_or_not
         said = ranks.run(not_finite)
         zeros, tiny, huge, none = ranks.run(empty_and_tiny)[0]
         with pytest.raises(RankError, match="process group is given explicitly"):
-            ranks.run(lambda: __import__("dtlib.efficiency.precision", fromlist=["x"])
+            ranks.run(lambda: __import__("dtlib.efficiency", fromlist=["x"])
                       .reproducible_sum(torch.ones(1, 1), None))  # fmt: skip
     assert said[0] == said[1] and "the largest number is inf" in said[0]
     assert (zeros == 0).all() and (none == 1).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dtlib.efficiency.precision import (
+from dtlib.efficiency import (
     ACCUMULATOR,
     BF16,
     FP16,

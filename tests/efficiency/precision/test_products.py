@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from dtlib.efficiency.precision import (
+from dtlib.efficiency import (
     BF16,
     E4M3,
     E5M2,

@@ -3,7 +3,7 @@
 import pytest
 
 from dtlib import recordings
-from dtlib.efficiency.precision import BF16, E5M2, FP16
+from dtlib.efficiency import BF16, E5M2, FP16
 from dtlib.scaling_laws.grid.language import ZipfWords
 
 

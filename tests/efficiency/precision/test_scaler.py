@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dtlib import launch
-from dtlib.efficiency.precision import FP16, LossScaler, cast, share_above, share_below
+from dtlib.efficiency import FP16, LossScaler, cast, share_above, share_below
 from dtlib.efficiency.precision.windows import share_subnormal
 
 
@@ -56,7 +56,7 @@ def one_infinite(scaler_group):
     import torch
     import torch.distributed as dist
 
-    from dtlib.efficiency.precision import LossScaler
+    from dtlib.efficiency import LossScaler
 
     rank = dist.get_rank()
     weight = torch.nn.Parameter(torch.zeros(2))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dtlib.efficiency.precision import E4M3, FloatFormat, block_quantise, cast, rms_error
+from dtlib.efficiency import E4M3, FloatFormat, block_quantise, cast, rms_error
 from dtlib.explore import FormatWindow, OutlierBlocks, Task
 from dtlib.explore.kit.still import still
 
