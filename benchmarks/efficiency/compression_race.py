@@ -19,10 +19,10 @@ from dtlib import recordings
 from dtlib.efficiency import Dense, ErrorFeedback, PowerSGD, SignSGD, TopK
 from dtlib.efficiency.compression.compressor import Compressor
 from dtlib.efficiency.compression.programs import WireMeter, together
-from dtlib.micro_lab.runs import build, load, rows_of
+from dtlib.micro_lab.runs import build, load, rows_of, share_right
 from dtlib.parallelism.data.flat import Flat
 
-RANKS, STEPS, SHOWN = 4, 160, 8
+RANKS, STEPS, SHOWN, BATCH, RATE = 4, 160, 8, 32, 3e-4
 LANES = {
     "dense": Dense(),
     "top 1 %": ErrorFeedback(TopK(0.01)),
@@ -48,45 +48,37 @@ class Lane:
     right: float
 
 
-def learn(
-    compressor: Compressor, *, P: int = 4, steps: int = 240, batch: int = 32, lr: float = 3e-4
-) -> Lane:
-    """Train the micro-lab's small encoder with Adam on the compressed mean of P ranks' gradients.
+def learn(compressor: Compressor) -> Lane:
+    """Train the micro-lab's small encoder with Adam on the compressed mean of ranks' gradients.
 
     All lanes begin with the same weights, and see the same sentences. Seconds are those of this
-    process, over P: set torch to one thread to compare them.
+    process, over the ranks: set torch to one thread to compare them.
     """
     tokens, labels = load("toy", "train")
     model = build("mini")
     flat = Flat(model.parameters())
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    ranks = [compressor.fresh() for _ in range(P)]
-    meter, losses, computing, coding = WireMeter(P), [], [], []
-    for step in range(steps):
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
+    ranks = [compressor.fresh() for _ in range(RANKS)]
+    meter, losses, computing, coding = WireMeter(RANKS), [], [], []
+    for step in range(STEPS):
         loss, gradients, began = 0.0, [], time.process_time()
-        for rows in rows_of(step, batch, len(labels)).chunk(P):
+        for rows in rows_of(step, BATCH, len(labels)).chunk(RANKS):
             optimizer.zero_grad()
             of_rank = F.cross_entropy(model(tokens[rows]), labels[rows])
             of_rank.backward()
             gradients.append(flat.lay_out(flat.gradients()))
-            loss += float(of_rank.detach()) / P
+            loss += float(of_rank.detach()) / RANKS
         between = time.process_time()
         programs = [c.program(g, flat.shapes) for c, g in zip(ranks, gradients, strict=True)]
         mean = together(programs, meter)[0].mean
-        coding.append((time.process_time() - between) / P)
+        coding.append((time.process_time() - between) / RANKS)
         for parameter, gradient in zip(flat.parameters, flat.cut(mean), strict=True):
             parameter.grad = gradient.clone()
         optimizer.step()
-        computing.append((between - began) / P)
+        computing.append((between - began) / RANKS)
         losses.append(loss)
-    return Lane(losses, meter.bytes / steps, computing, coding, _share_right(model))
-
-
-@torch.no_grad()
-def _share_right(model: torch.nn.Module) -> float:
-    tokens, labels = load("toy", "test")
-    parts = zip(tokens.split(250), labels.split(250), strict=True)
-    return sum(int((model(x).argmax(1) == y).sum()) for x, y in parts) / len(labels)
+    right = share_right("mini", model.state_dict(), *load("toy", "test"))
+    return Lane(losses, meter.bytes / STEPS, computing, coding, right)
 
 
 def record(lanes: dict[str, Lane]) -> None:
@@ -114,7 +106,7 @@ def measure_compression_race() -> None:
     torch.set_num_threads(1)
     done = {}
     for name, compressor in LANES.items():
-        done[name] = learn(compressor, P=RANKS, steps=STEPS)
+        done[name] = learn(compressor)
         print(name, done[name].losses[-1], done[name].right, flush=True)
         record(done)
 
