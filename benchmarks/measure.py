@@ -23,6 +23,7 @@ a ping-pong as long as the rank says that began it.
     expert-skew-4-ranks     see parallelism/expert_skew.py
     bucket-dial-2-ranks     see parallelism/bucket_dial.py
     overlap-exposed-2-ranks     see efficiency/overlap_exposed.py
+    reproducible-sums-4-ranks   see efficiency/reproducible_sums.py
     strategies-against-torch    see parallelism/part_four.py
     memory-peak             see memory/memory_peak.py
     recompute-policies      see memory/recompute_policies.py
@@ -30,9 +31,11 @@ a ping-pong as long as the rank says that began it.
     offload-lookahead       see memory/offload_lookahead.py
     plan-on-ranks           see composition/plan_on_ranks.py
 
-Three take hours or minutes of a core, go on where they were stopped, and are written by commands
-of their own: `training-grid`, `training-grid-text` (scaling_laws/training_grid.py, text_grid.py)
-and `width-rates` (scaling_laws/width_rates.py).
+Some are no times of this machine but runs, and are written by commands of their own. Three take
+hours or minutes of a core and go on where they were stopped: `training-grid`, `training-grid-text`
+(scaling_laws/training_grid.py, text_grid.py) and `width-rates` (scaling_laws/width_rates.py). Those
+of part 7 take minutes: `compression-race` (efficiency/compression_race.py), `precision-curves` and
+`precision-gradients` (efficiency/precision_curves.py).
 """
 
 import time
@@ -42,6 +45,7 @@ from benchmarks.collectives.eight_primitives import measure_eight_primitives
 from benchmarks.collectives.ring_timeline import measure_ring_timeline
 from benchmarks.composition.plan_on_ranks import measure_plan_on_ranks
 from benchmarks.efficiency.overlap_exposed import measure_exposed_overlap
+from benchmarks.efficiency.reproducible_sums import measure_reproducible_sums
 from benchmarks.foundations.data_loader import measure_data_loader
 from benchmarks.foundations.fleet_law import measure_fleet_law
 from benchmarks.foundations.interrupted_run import measure_interrupted, measure_scaling
@@ -187,6 +191,7 @@ def main() -> None:
         ("expert-skew-4-ranks", measure_expert_skew),
         ("bucket-dial-2-ranks", measure_bucket_dial),
         ("overlap-exposed-2-ranks", measure_exposed_overlap),
+        ("reproducible-sums-4-ranks", measure_reproducible_sums),
         ("strategies-against-torch", measure_part_four),
         ("memory-peak", measure_memory_peak),
         ("recompute-policies", measure_recompute_policies),

@@ -1,7 +1,5 @@
 """What the same bits cost on four ranks: `reproducible-sums-4-ranks`.
 
-    python -m benchmarks.efficiency.reproducible_sums
-
 Seconds, from a barrier to the slowest rank, of three ways to add one share of a rank, which take
 turns: gloo's all-reduce in float32, whole numbers of 64 bits, and a gather with a sum in order.
 """
@@ -9,6 +7,7 @@ turns: gloo's all-reduce in float32, whole numbers of 64 bits, and a gather with
 import torch
 import torch.distributed as dist
 
+from benchmarks.timing import slowest
 from dtlib import launch, recordings
 
 SIZES = {"64 KB": 2**14, "1 MB": 2**18, "16 MB": 2**22}
@@ -38,17 +37,15 @@ def times(count: int, repeats: int) -> dict[str, list[float]]:
     return found
 
 
-def measure() -> None:
+def measure_reproducible_sums() -> None:
     """Write the recording."""
     samples = {}
     with launch(4) as ranks:
         for size, count in SIZES.items():
-            by_rank = ranks.run(times, count, REPEATS)
-            for name in by_rank[0]:
-                slowest = [max(one) for one in zip(*(r[name] for r in by_rank), strict=True)]
-                samples[f"{name} {size}"] = slowest
+            for name, series in slowest(ranks.run(times, count, REPEATS)).items():
+                samples[f"{name} {size}"] = series
     recordings.save("reproducible-sums-4-ranks", samples, unit="s", ranks=4)
 
 
 if __name__ == "__main__":
-    measure()
+    measure_reproducible_sums()
