@@ -11,7 +11,8 @@ from dtlib.efficiency.precision.rounding import cast
 from dtlib.formulas.require import require, require_count
 from dtlib.later import np
 
-WAYS = ("nearest", "stochastic", "kahan", "master")
+CARRYING = ("kahan", "master")  # what the rounding has lost, to the next step
+WAYS = ("nearest", "stochastic", *CARRYING)
 
 
 class KeptWeights:
@@ -53,14 +54,12 @@ class KeptWeights:
 
     @torch.no_grad()
     def _keep(self) -> None:
-        rounding = "stochastic" if self.way == "stochastic" else "nearest"
-        for p, lost in zip(self.weights, self.beside, strict=True):
-            due = p + lost if self.way == "kahan" else p.clone()
-            p.copy_(cast(due, self.kind, rounding, generator=self.generator))
-            if self.way == "master":
-                lost.copy_(due - p)
-            elif self.way == "kahan":
-                lost.copy_(cast(due - p, self.kind))
+        for p, beside in zip(self.weights, self.beside, strict=True):
+            due = p + beside if self.way == "kahan" else p
+            kept, lost = _cut(due, self.kind, self.way, self.generator)
+            p.copy_(kept)
+            if self.way in CARRYING:
+                beside.copy_(lost)
 
 
 def walk(start: float, step: float, count: int, kind: FloatFormat, way: str, seed: int = 0):
@@ -81,9 +80,14 @@ def walk(start: float, step: float, count: int, kind: FloatFormat, way: str, see
     generator, at, lost = np.random.default_rng(seed), cast(float(start), kind), 0.0
     found = [at]
     for _ in range(count):
-        due = at + lost + step if way in ("kahan", "master") else at + step
-        rounding = "stochastic" if way == "stochastic" else "nearest"
-        at = cast(np.array(due), kind, rounding, generator=generator).item()
-        lost = due - at if way == "master" else cast(due - at, kind)
+        due = at + lost + step if way in CARRYING else at + step
+        at, lost = (part.item() for part in _cut(np.array([due]), kind, way, generator))
         found.append(at)
     return np.array(found)
+
+
+def _cut(due, kind: FloatFormat, way: str, generator):
+    """A number as it is kept, and what its rounding has lost, as it is carried."""
+    rounding = "stochastic" if way == "stochastic" else "nearest"
+    kept = cast(due, kind, rounding, generator=generator)
+    return kept, cast(due - kept, kind) if way == "kahan" else due - kept
