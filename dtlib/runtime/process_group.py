@@ -30,6 +30,18 @@ def ranks_of(group) -> tuple[int, int]:
     return rank, dist.get_world_size(group)
 
 
+def told(own, group) -> list:
+    """What every rank of a group says, in their order; all of them call it, each with its ``own``.
+
+    Any object that can be pickled. Slow beside a collective of tensors: for what is said once.
+    """
+    import torch.distributed as dist
+
+    everybody: list = [None] * dist.get_world_size(group)
+    dist.all_gather_object(everybody, own, group=group)
+    return everybody
+
+
 def join_group(rank: int, world_size: int, backend: str, meeting_file: Path) -> None:
     """Meet the other ranks through a file, which must be new: no port, no clash."""
     import torch.distributed as dist

@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 
-import torch.distributed as dist
-
 from dtlib.composition.checkpoint.boxes import volume
 from dtlib.composition.checkpoint.disk import Disk, write_safely
 from dtlib.composition.checkpoint.manifest import NAME, complete_steps, folder_of, merged
 from dtlib.composition.checkpoint.shards import CheckpointError, Entry, Part, blocks_of
 from dtlib.formulas.require import require_count
-from dtlib.runtime.process_group import ranks_of
+from dtlib.runtime.process_group import ranks_of, told
 
 TOKEN = "written-by"
 
@@ -29,11 +27,7 @@ class Ranks:
 
     def told(self, thing) -> list:
         """What every rank says, in their order."""
-        if self.group is None:
-            return [thing]
-        everybody: list = [None] * self.P
-        dist.all_gather_object(everybody, thing, group=self.group)
-        return everybody
+        return [thing] if self.group is None else told(thing, self.group)
 
     def all_did(self, act) -> list:
         """What `act` returned on every rank. Raises CheckpointError on all if it raised on one."""

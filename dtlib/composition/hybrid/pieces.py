@@ -16,6 +16,7 @@ from torch import nn
 
 from dtlib.parallelism.tensor.cuts import Cut
 from dtlib.parallelism.tensor.model import cut_of
+from dtlib.runtime.process_group import told
 
 
 class Piece(NamedTuple):
@@ -64,10 +65,8 @@ class Pieces:
             name = alias[known_as]
             cut = cut_of(name, model.spec.kv_heads, P)
             self.of[parameter] = piece_of(name, self.shapes[name], cut, rank, P)
-        everybody: list = [None] * dist.get_world_size(everyone)
-        dist.all_gather_object(everybody, list(self.of.values()), group=everyone)
         self.holders: dict[Piece, list[int]] = {}
-        for place, pieces in enumerate(everybody):
+        for place, pieces in enumerate(told(list(self.of.values()), everyone)):
             for piece in dict.fromkeys(pieces):
                 self.holders.setdefault(piece, []).append(place)
 
@@ -89,8 +88,7 @@ class Pieces:
             for p, value in values.items()
             if value is not None and self.owns(p)
         }
-        everybody: list = [None] * dist.get_world_size(self.everyone)
-        dist.all_gather_object(everybody, own, group=self.everyone)
+        everybody = told(own, self.everyone)
         found: dict[str, torch.Tensor] = {}
         for piece, value in ((p, v) for of_rank in everybody for p, v in of_rank.items()):
             if piece.name not in found:

@@ -14,7 +14,7 @@ from torch import nn
 from dtlib.efficiency.compression.compressor import Compressor, Dense
 from dtlib.efficiency.compression.programs import WireMeter, across
 from dtlib.parallelism.data.replica import Bucket, DataParallel
-from dtlib.runtime.process_group import ranks_of
+from dtlib.runtime.process_group import ranks_of, told
 
 
 class CompressedDataParallel(DataParallel):
@@ -92,8 +92,7 @@ def check_alike(compressor: Compressor, flat: torch.Tensor, group) -> None:
     garbage, and no error.
     """
     own = f"{compressor!r} of {flat.numel()} numbers of {flat.dtype}"
-    everybody: list[str] = [""] * dist.get_world_size(group)
-    dist.all_gather_object(everybody, own, group=group)
+    everybody = told(own, group)
     for rank, other in enumerate(everybody):
         if other != everybody[0]:
             raise ValueError(

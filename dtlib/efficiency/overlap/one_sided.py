@@ -27,7 +27,7 @@ import torch.distributed as dist
 from dtlib.collectives.on_ranks import In, RankMessages, messages_for
 from dtlib.collectives.schedule import Schedule
 from dtlib.formulas.require import require, require_count
-from dtlib.runtime.process_group import ranks_of
+from dtlib.runtime.process_group import ranks_of, told
 
 _FENCE = threading.Lock()
 
@@ -52,8 +52,7 @@ class Window:
         shared = Path("/dev/shm")
         handle, name = tempfile.mkstemp(dir=shared if shared.is_dir() else None)
         os.close(handle)
-        names: list = [None] * self.P
-        dist.all_gather_object(names, name, group=group)
+        names = told(name, group)
         self._memory = [
             torch.from_file(name, shared=True, size=length, dtype=torch.uint8) for name in names
         ]

@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch import nn
 
 from dtlib.parallelism.data.flat import by_kind
+from dtlib.runtime.process_group import told
 
 
 @torch.no_grad()
@@ -48,8 +49,7 @@ def check_replicas(parameters: dict[str, nn.Parameter], group) -> None:
     One gather of names: ranks that disagree would add up gradients of different parameters.
     """
     own = [f"{name} {tuple(p.shape)} {p.dtype}" for name, p in parameters.items()]
-    everybody: list[list[str]] = [[] for _ in range(dist.get_world_size(group))]
-    dist.all_gather_object(everybody, own, group=group)
+    everybody = told(own, group)
     for rank, other in enumerate(everybody):
         if other != everybody[0]:
             pairs = zip_longest(other, everybody[0], fillvalue="none")

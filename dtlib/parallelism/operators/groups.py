@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from dtlib.formulas.require import require
+from dtlib.runtime.process_group import told
 
 
 def group_within(group, places: Iterable[int]):
@@ -22,9 +23,7 @@ def group_within(group, places: Iterable[int]):
     rank = dist.get_rank(group)
     require(rank in places, "group_within", "places", places, f"some with this rank's, {rank}")
     names = dist.distributed_c10d._world.pg_names
-    used: list = [None] * dist.get_world_size(group)
-    dist.all_gather_object(used, max(len(names), _NUMBERS["next"]), group=group)
-    number = max(used)
+    number = max(told(max(len(names), _NUMBERS["next"]), group))
     _NUMBERS["next"] = number + 1
     alone = [_of_members([dist.get_rank()]) for _ in range(number - len(names))]
     made = _of_members([dist.get_global_rank(group, place) for place in places])

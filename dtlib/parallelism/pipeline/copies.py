@@ -18,6 +18,7 @@ from torch.nn.utils import parameters_to_vector
 
 from dtlib.parallelism.pipeline.post import exchange
 from dtlib.parallelism.pipeline.schedule import PipelineSchedule
+from dtlib.runtime.process_group import told
 
 Weight = tuple[tuple[int, ...], str]
 
@@ -44,8 +45,7 @@ class Copies:
         A weight that got a gradient on no rank keeps none. Raises ValueError, on every rank, if the
         ranks of a weight do not describe it alike.
         """
-        everybody = [None] * dist.get_world_size(group)
-        dist.all_gather_object(everybody, self._described(), group=group)
+        everybody = told(self._described(), group)
         _check_alike(everybody)
         vectors = []
         for ranks, held in sorted(self.by_ranks.items()):

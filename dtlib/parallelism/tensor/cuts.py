@@ -11,11 +11,10 @@ from math import prod, sqrt
 from typing import NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from dtlib.formulas.require import require, require_divisor
-from dtlib.runtime.process_group import ranks_of
+from dtlib.runtime.process_group import ranks_of, told
 
 RUN = 2**20  # numbers that are drawn at once
 
@@ -141,7 +140,6 @@ _INITIAL: dict[type, Callable] = {nn.Linear: _draw_linear, nn.Embedding: _draw_e
 
 def _require_same_state(owner: str, group) -> None:
     state = sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:8]
-    states: list = [None] * dist.get_world_size(group)
-    dist.all_gather_object(states, state, group=group)
+    states = told(state, group)
     require(len(set(states)) == 1, owner, "the state of torch's generator on the ranks", states,
             "one and the same: call torch.manual_seed with one seed on all of them")  # fmt: skip
