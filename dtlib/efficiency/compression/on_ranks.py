@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from dtlib.collectives.transport import Done
 from dtlib.efficiency.compression.compressor import Compressor, Dense
 from dtlib.efficiency.compression.programs import WireMeter, across
 from dtlib.parallelism.data.replica import Bucket, DataParallel
@@ -43,7 +44,7 @@ class CompressedDataParallel(DataParallel):
             self._of_bucket[bucket] = self.compressor.fresh()
         program = self._of_bucket[bucket].program(bucket.flat, bucket.shapes)
         bucket.flat.copy_(across(program, self.group, self.meter).mean.mul_(self.meter.P))
-        bucket.work = _Done()
+        bucket.work = Done()
 
 
 class CompressionHook:
@@ -110,8 +111,3 @@ def mean_of(
 ) -> torch.Tensor:
     """The compressed mean of one vector over a group; every rank calls it."""
     return across(compressor.program(flat, shapes), group, meter).mean
-
-
-class _Done:
-    def wait(self) -> None:
-        """It is there."""

@@ -65,11 +65,15 @@ def _feedback(gradients, k, *, remembers=True, of_due=True):
     return sent
 
 
+def _same_numbers(given: Any, right: list, name: str, where: str = "") -> None:
+    for place, (x, y) in enumerate(zip(items(given, name, len(right)), right, strict=True)):
+        number(x, y, f"{where}number {place}", tolerance=1e-9)
+
+
 def _same_rows(given: Any, right: list, *args: Any) -> None:
     rows = items(given, "what was sent", len(right))
     for step, (row, due) in enumerate(zip(rows, right, strict=True)):
-        for place, (x, y) in enumerate(zip(items(row, f"step {step}", len(due)), due, strict=True)):
-            number(x, y, f"step {step}, number {place}", tolerance=1e-9)
+        _same_numbers(row, due, f"step {step}", f"step {step}, ")
 
 
 remember_the_rest = Function(
@@ -103,8 +107,7 @@ def _merge(messages, length, *, by_count=False, adds=True, mean=True):
 
 
 def _same_vector(given: Any, right: list, *args: Any) -> None:
-    for place, (x, y) in enumerate(zip(items(given, "the mean", len(right)), right, strict=True)):
-        number(x, y, f"number {place}", tolerance=1e-9)
+    _same_numbers(given, right, "the mean")
 
 
 merge_sparse_messages = Function(
@@ -222,12 +225,13 @@ a_rank_for_a_hundred = Numbers(
 )
 
 
-def _largest_ratio(d: int, steps: int) -> float:
+def _largest_ratio(d: int, steps: int, *, after=True) -> float:
     memory, squares = [0.0] * d, 0.0
     for _ in range(steps):
-        memory = [e + 1 for e in memory]
-        memory[max(range(d), key=lambda i: memory[i])] = 0.0
-        squares += sum(e * e for e in memory)
+        due = [e + 1 for e in memory]
+        sent = max(range(d), key=due.__getitem__)
+        memory = [0.0 if i == sent else x for i, x in enumerate(due)]
+        squares += sum(x * x for x in (memory if after else due))
     return squares / (steps * d)
 
 
@@ -240,20 +244,11 @@ how_large_the_memory = Function(
     same_number,
     "the squares of the memory over those of the gradients",
     {
-        "the memory after each step, not before": lambda d, steps: _before(d, steps),
+        "the memory after each step, not before": partial(_largest_ratio, after=False),
         "the gradient's square is d in every step":
             lambda d, steps: _largest_ratio(d, steps) * d,
     },
 )
-
-
-def _before(d: int, steps: int) -> float:
-    memory, squares = [0.0] * d, 0.0
-    for _ in range(steps):
-        memory = [e + 1 for e in memory]
-        squares += sum(e * e for e in memory)
-        memory[max(range(d), key=lambda i: memory[i])] = 0.0
-    return squares / (steps * d)
 
 
 slow_enough = Numbers(
