@@ -77,8 +77,8 @@ received_in_a_step = question(
     f"twelve times the {_ONCE / 1e9:.0f} GB of a ring: the price of not holding the weights",
 )
 
-from_two_to_eight = question(
-    "pause-from-two-to-eight",
+eight_share_a_layer = question(
+    "pause-eight-share-a-layer",
     "In a ring all-reduce each of t GPUs sends 2 (t - 1)/t times the vector. Eight GPUs share a "
     "layer instead of two. How many times as many bytes does each of them send?",
     Asked("times", (7 / 8) / (1 / 2), slips={
