@@ -11,6 +11,8 @@ from dtlib.formulas.formula import formula
 from dtlib.formulas.require import require
 from dtlib.later import np
 
+BESIROGLU = (1.8172, 482.01, 0.3478, 2085.43, 0.3658)  # E, A, alpha, B, beta; see `LossSurface`
+
 
 @formula(
     r"L_\text{run}",
@@ -208,7 +210,7 @@ class LossSurface:
         >>> round(LossSurface.besiroglu().optimum(5.76e23).tokens_per_param)
         18
         """
-        return cls(E=1.8172, A=482.01, alpha=0.3478, B=2085.43, beta=0.3658)
+        return cls(*BESIROGLU)
 
     def __call__(self, N, D):
         """The loss of N parameters trained on D tokens, nats per token."""

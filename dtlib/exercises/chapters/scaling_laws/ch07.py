@@ -7,10 +7,11 @@ from dtlib.exercises.declarations.functions import Formula, Function, same_numbe
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
 from dtlib.exercises.judge import Limit, number
 from dtlib.exercises.judges.runs import same_counts, same_division
+from dtlib.scaling_laws.loss_surface.surface import BESIROGLU
 
 # fmt: off
 _DAY, _PEAK = 86400, 989.4e12
-_E, _A, _ALPHA, _B, _BETA = 1.8172, 482.01, 0.3478, 2085.43, 0.3658
+_E, _A, _ALPHA, _B, _BETA = BESIROGLU
 _HOFFMANN = (1.69, 406.4, 0.34, 410.7, 0.28)
 
 

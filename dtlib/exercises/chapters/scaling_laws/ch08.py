@@ -16,11 +16,9 @@ from dtlib.exercises.judges.isoflops import (
     winners,
 )
 from dtlib.scaling_laws.compute_optimal.repetition import effective_tokens
-from dtlib.scaling_laws.loss_surface.surface import best_params, run_loss
+from dtlib.scaling_laws.loss_surface.surface import BESIROGLU, best_params, run_loss
 
 # fmt: off
-_LAW = (1.8172, 482.01, 0.3478, 2085.43, 0.3658)  # of Besiroglu et al.
-
 
 def _rule(flops: float) -> float:
     return math.sqrt(flops / 120)
@@ -60,7 +58,7 @@ two_powers_one_budget = Numbers(
 )
 
 _SAME = _rule(6 * 30e9 * 150e9)
-_TOO_LARGE = run_loss(30e9, 150e9, *_LAW) - run_loss(_SAME, 20 * _SAME, *_LAW)
+_TOO_LARGE = run_loss(30e9, 150e9, *BESIROGLU) - run_loss(_SAME, 20 * _SAME, *BESIROGLU)
 
 too_large = Numbers(
     "ex-too-large",
@@ -71,9 +69,9 @@ too_large = Numbers(
               30e9 / (150e9 / 20): "that is against 150 billion tokens; hold the budget",
               0.5: "its size over the rule's"}),
         Asked("nats", _TOO_LARGE, slips={
-              run_loss(30e9, 150e9, *_LAW) - run_loss(30e9, 600e9, *_LAW):
+              run_loss(30e9, 150e9, *BESIROGLU) - run_loss(30e9, 600e9, *BESIROGLU):
                   "that is against more tokens, at four times the budget",
-              run_loss(30e9, 150e9, *_LAW) - run_loss(7.5e9, 150e9, *_LAW):
+              run_loss(30e9, 150e9, *BESIROGLU) - run_loss(7.5e9, 150e9, *BESIROGLU):
                   "that is against a smaller model, at a quarter of the budget"}, tolerance=0.02),
     ],
     "twice the size, and a hundredth of a nat or so: the valley is flat", keyed=True,
@@ -168,14 +166,14 @@ foot_of_a_cubic = Formula(
 )
 
 _GPT3 = 6 * 175e9 * 300e9
-_LOSS3 = run_loss(175e9, 300e9, *_LAW)
+_LOSS3 = run_loss(175e9, 300e9, *BESIROGLU)
 
 
 def _cheapest(loss: float) -> float:
     """The FLOPs of the compute-optimal run with a loss, from the frontier's power."""
-    E, A, alpha, B, beta = _LAW
+    E, A, alpha, B, beta = BESIROGLU
     N = best_params(1e22, A, alpha, B, beta)
-    excess = run_loss(N, 1e22 / 6 / N, *_LAW) - E
+    excess = run_loss(N, 1e22 / 6 / N, *BESIROGLU) - E
     return 1e22 * (excess / (loss - E)) ** ((alpha + beta) / (alpha * beta))
 
 

@@ -11,6 +11,7 @@ from dtlib.foundations import (
     time_wall_params,
     training_flops,
 )
+from dtlib.scaling_laws.loss_surface.surface import BESIROGLU
 
 # fmt: off
 _LARGER = time_wall_params(100, 1, 1, 1, 20) / time_wall_params(1, 1, 1, 1, 20)
@@ -23,7 +24,8 @@ _NEW_WALL, _OLD_WALL = (
 _ON_64, _ON_256 = (
     fleet_step_time(compute=64 * 0.3, P=P, comm=0.1, sync=0, overlap=0) for P in (64, 256))
 _REPEATED = (_SIX + 2) / _SIX
-_SIZE_POWER = 0.3658 / (0.3478 + 0.3658)  # the powers of data and of size, Besiroglu et al. 2024
+_, _, _ALPHA, _, _BETA = BESIROGLU
+_SIZE_POWER = _BETA / (_ALPHA + _BETA)
 _SIZE_GROWS, _TOKENS_GROW = 100**_SIZE_POWER, 100 ** (1 - _SIZE_POWER)
 
 table_that_is_looked_up = question(
