@@ -42,23 +42,13 @@ class BucketLab(Widget):
         )
 
     def names(self, *, k, backward, start, beta, share) -> dict:
-        """In ms; the same numbers from the library's formula."""
-        from dtlib.efficiency import contended_bucketed_time
+        """In ms; the same numbers from the library's formula and its simulated queues."""
+        from dtlib.efficiency import bucketed_backward, contended_bucketed_time, simulate_queues
 
         comm = 1e3 * GRADIENT / beta
         times = [contended_bucketed_time(backward, comm, n, start, share) for n in BUCKETS]
-        time, last = times[BUCKETS.index(k)], comm / k + start
-        return {"time": time, "last": last, "off": time / min(times) - 1,
-                "exposed": time - self.over(k, backward, last, share)}  # fmt: skip
-
-    @staticmethod
-    def over(k: int, backward: float, cost: float, share: float) -> float:
-        """When the backward pass is over, which runs slower beside the network."""
-        now, busy = 0.0, 0.0
-        for _ in range(k):
-            beside = max(0.0, busy - now)
-            piece = backward / k
-            slowed = piece / (1 - share)
-            now += slowed if slowed <= beside else piece + share * beside
-            busy = max(now, busy) + cost
-        return now
+        time = times[BUCKETS.index(k)]
+        spans = simulate_queues(bucketed_backward(k, backward, comm, start, share)).spans
+        over = max(span.stop for span in spans if span.lane == "compute")
+        return {"time": time, "last": comm / k + start, "off": time / min(times) - 1,
+                "exposed": time - over}  # fmt: skip

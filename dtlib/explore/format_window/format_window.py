@@ -48,10 +48,8 @@ class FormatWindow(Widget):
 
     def names(self, *, exponent_bits: int, mantissa_bits: int, power: int) -> dict[str, float]:
         kind = FloatFormat("built", exponent_bits, mantissa_bits)
-        total, shares = (
-            sum(self.counts.values()),
-            dict.fromkeys(("kept", "fewer", "zero", "over"), 0),
-        )
+        total = sum(self.counts.values())
+        shares = dict.fromkeys(("kept", "fewer", "zero", "over"), 0)
         for binade, count in self.counts.items():
             at = binade + power
             if at > kind.most_exponent:
