@@ -68,7 +68,11 @@ class Learner:
 
 
 def train_to(
-    run: ToLoss, targets: Iterable[float], evaluation: QuantileText, most_steps: float = math.inf
+    run: ToLoss,
+    targets: Iterable[float],
+    evaluation: QuantileText,
+    most_steps: float = math.inf,
+    width: int = WIDTH,
 ) -> dict[float, float | None]:
     """Steps until L - E is first below each target, or None where the run did not get there.
 
@@ -77,7 +81,7 @@ def train_to(
     when it diverges.
     """
     targets = sorted(targets, reverse=True)
-    learner, due = Learner(evaluation.language, run), 12
+    learner, due = Learner(evaluation.language, run, width), 12
     found: dict[float, float | None] = dict.fromkeys(targets)
     before = (1, math.inf)
     while learner.step < most_steps and found[targets[-1]] is None:
