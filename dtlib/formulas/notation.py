@@ -183,6 +183,8 @@ _SYMBOLS = (
            "all-reduces of one layer for one micro-batch, forward and backward", _RANKS, (4, 6)),
     Symbol("element_bytes", "w", "B", "bytes of one number", _MODEL, (1, 2, 4)),
     Symbol("params", r"\Psi", "", "parameters of the model", _MODEL, (1.24e8, 1.75e11)),
+    Symbol("owned_params", r"\Psi_\text{own}", "", "parameters of the matrices that a rank owns",
+           _MODEL, (1e6, 4e9)),
     Symbol("tokens", "D", "", "tokens that the model is trained on", _MODEL, (1e9, 3e11)),
     Symbol("roundoff", r"u_\text{fp}", "", "unit roundoff, half the gap above 1 of a format",
            _MODEL, (2**-24, 2**-11, 2**-8)),

@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from dtlib.foundations.data.sampling import (
         EpochError, global_batch, rank_share, check_epoch, ShuffleBuffer, mixed,
     )
+    from dtlib.foundations.data.balance import longest_first
     from dtlib.foundations.cost.preemption import (
         gang_mtbf, retried_time, failure_multiplier, failure_overhead, young_multiplier,
         optimal_interval,

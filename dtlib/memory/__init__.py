@@ -50,6 +50,10 @@ if TYPE_CHECKING:
         sharded_exchange_time, zero_exchange_time,
     )
     from dtlib.memory.zero.hybrid import full_port_bytes, hybrid_port_bytes
+    from dtlib.memory.zero.muon import (
+        newton_schulz, newton_schulz_flops, owner_sent_bytes, gathered_update, owned_update,
+        exchanged_update,
+    )
     from dtlib.memory.recompute.schedule import (
         RecomputeError, RecomputeAction, RecomputeSchedule, check_recompute, keep_all, uniform,
         revolve, revolve_reach, revolve_advances, fewest_advances,

@@ -1,1 +1,1 @@
-"""Feeding the data: `rates`, `prefetcher`, `memoryless` and `sampling`."""
+"""Feeding the data: `rates`, `prefetcher`, `memoryless`, `sampling` and `balance`."""

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from dtlib.exercises.declarations.functions import Formula, Function, same_numbe
 from dtlib.exercises.declarations.numbers import Asked, Numbers, one_of
 from dtlib.exercises.declarations.on_ranks import OnRanks
 from dtlib.exercises.judge import real
-from dtlib.exercises.judges.sharded import run_clip, run_step, same_clipped, same_weights
+from dtlib.exercises.judges.sharded import judge_clip, judge_columns, judge_step
 from dtlib.exercises.verdict import NotYet
 from dtlib.later import np
 
@@ -223,28 +223,11 @@ def _clip(g, most, add, *, power=2, below=True, whole=True):
     return g * min(1.0 if below else math.inf, most / norm) if norm else g
 
 
-def _parts(P: int) -> Iterator[tuple[list, float]]:
-    """Gradients in P parts, each with the most that its norm may be; some are not finite."""
-    draw = np.random.default_rng(20)
-    for scale, most in ((1, 1.0), (1e-3, 1.0), (9, 0.3), (0, 1.0)):
-        yield [*(scale * draw.normal(size=(P, 5)))], most
-    for bad in (np.inf, -np.inf, np.nan):
-        parts = draw.normal(size=(P, 4))
-        parts[P // 2, 2] = bad
-        yield [*parts], 1.0
-
-
-def _clip_law(answer: Callable, P: int) -> None:
-    for parts, most in _parts(P):
-        for rank, result in enumerate(run_clip(answer, parts, most)):
-            same_clipped(result, parts, rank, most)
-
-
 norm_of_all_parts = OnRanks(
     "ex-norm-of-all-parts",
     About("The norm of all parts", "design", 2, 15,
           "clip a sharded gradient, and skip a step together", ("A.17",)),
-    "clip(g, most, add)", _clip, _clip_law, "one number added, and every rank decides alike",
+    "clip(g, most, add)", _clip, judge_clip, "one number added, and every rank decides alike",
     {
         "the norm of its own part":
             lambda g, most, add: _clip(g, most, lambda x: add(x) and x),
@@ -274,25 +257,11 @@ def _step_on_one(weights, gradient, velocity, comm):
     return weights - 0.1 * total[:n] / P, np.zeros(len(velocity))
 
 
-def _step_law(answer: Callable, P: int) -> None:
-    draw = np.random.default_rng(21)
-    for n in (5, 4, 13, 2):
-        part, plain, v = -(-n // P), draw.normal(size=n), np.zeros(n)
-        mine = [(plain.copy(), np.zeros(part)) for _ in range(P)]
-        for _ in range(3):
-            before, gradients = plain, draw.normal(size=(P, n))
-            v = 0.9 * v + gradients.mean(axis=0)
-            plain = before - 0.1 * v
-            mine = run_step(answer, mine, gradients, f"{n} weights")
-            for rank, (weights, _) in enumerate(mine):
-                same_weights(weights, plain, before, P, f"{n} weights, rank {rank}")
-
-
 one_step_of_stage_two = OnRanks(
     "ex-one-step-of-stage-two",
     About("One step of stage 2", "design", 3, 30,
           "write a sharded update for vectors of any length"),
-    "step(weights, gradient, velocity, comm)", _step, _step_law,
+    "step(weights, gradient, velocity, comm)", _step, judge_step,
     "three steps on one to four ranks, of lengths that divide and that do not",
     {
         "the mean, please": {"mean": False},
@@ -346,4 +315,30 @@ a_node_or_all = Numbers(
               2 * 32 / 31 * _ONCE: _THIRTY_SECOND}, tolerance=0.004),
     ],
     "bytes between nodes bought with memory within them",
+)
+
+
+def _newton_columns(part, steps, add, *, norm=True, gram=True, powers=True):
+    x = part / np.sqrt(add(np.sum(part ** 2)) if norm else np.sum(part ** 2))
+    for _ in range(steps):
+        product = add(x @ x.T) if gram else x @ x.T
+        x = 3.4445 * x + (-4.775 * product + powers * 2.0315 * product @ product) @ x
+    return x
+
+
+newton_schulz_in_columns = OnRanks(
+    "ex-newton-schulz-in-columns",
+    About("Newton–Schulz in columns", "design", 3, 25,
+          "cut an update that looks sideways where it is a sum"),
+    "newton_columns(part, steps, add)", _newton_columns,
+    partial(judge_columns, reference=_newton_columns),
+    "a sum of small products, on one to four ranks",
+    {
+        "by themselves": {"norm": False, "gram": False},
+        "rank 0 differs": {"norm": False},
+        "differs at": {"powers": False},
+        "at most 2 times": lambda part, steps, add: _newton_columns(
+            part, steps, lambda x: (add(x), add(x))[0]),
+    },
+    sizes=(1, 2, 3, 4),
 )

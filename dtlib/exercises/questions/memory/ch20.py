@@ -9,6 +9,7 @@ from dtlib.memory import (
     held_optimizer_bytes,
     held_weight_bytes,
     model_state_bytes,
+    owner_sent_bytes,
     sharded_sent_bytes,
     zero_sent_bytes,
 )
@@ -40,6 +41,7 @@ _LARGE_FIRST, _LARGE_LAST = _added(256, 0.8, 0.8, 0.8), _added(0.8, 0.8, 0.8, 25
 _TWO_OF_16, _THREE_OF_4, _THREE_OF_16 = (
     zero_sent_bytes(1, stage, _MANY, m, 2) for stage, m in ((2, 16), (3, 4), (3, 16)))
 _MIXED = _sent(2, 0) + _sent(0, 1, element_bytes=4)
+_GATHERED, _OWNED = sharded_sent_bytes(8, 1, 0, 8, 2), owner_sent_bytes(8, 1, 8, 2)
 _SENT = [zero_sent_bytes(8e9, stage, 16, 1, 2) for stage in range(4)]
 _HELD = model_state_bytes(8e9, zero=3, dp=16)
 
@@ -158,6 +160,18 @@ zeros_for_whole_blocks = question(
           256 * ceil(100_000 / 256) - 100_000: "so all together has whole blocks; and each part?",
           256 * 8 - 100_000 % 256: "which multiple must the whole length be?"}),
     "the whole length is a multiple of 8 times 256",
+)
+
+bytes_of_owners = question(
+    "pause-bytes-of-owners",
+    "Eight ranks own equal shares of the matrices. How many times as many bytes does a rank send "
+    "when everybody gathers everything as when rows go to owners and come back?",
+    Asked("times", _GATHERED / _OWNED, slips={
+          8: "the new rows come back: that is a second transfer",
+          2: "rows go to one rank, not to all seven others",
+          1: "rows go to one rank, not to all seven others",
+          0.25: "upside down"}),
+    "a gather makes eight copies of everything; owners move everything twice, once each way",
 )
 
 norm_of_own_part = question(
