@@ -47,12 +47,11 @@ if TYPE_CHECKING:
     from dtlib.memory.zero.steps import ZeroStep
     from dtlib.memory.zero.cost import (
         sharded_sent_bytes, weight_gathers, gradient_scatters, zero_sent_bytes,
-        sharded_exchange_time, zero_exchange_time,
+        sharded_exchange_time, zero_exchange_time, newton_schulz_flops, owner_sent_bytes,
     )
     from dtlib.memory.zero.hybrid import full_port_bytes, hybrid_port_bytes
     from dtlib.memory.zero.muon import (
-        newton_schulz, newton_schulz_flops, owner_sent_bytes, gathered_update, owned_update,
-        exchanged_update,
+        newton_schulz, gathered_update, owned_update, exchanged_update,
     )
     from dtlib.memory.recompute.schedule import (
         RecomputeError, RecomputeAction, RecomputeSchedule, check_recompute, keep_all, uniform,

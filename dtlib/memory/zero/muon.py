@@ -1,6 +1,6 @@
 """Muon on sharded matrices: what Newton and Schulz compute is no sum over shards.
 
-The iteration, what it costs, and three ways to give it whole matrices on ranks that hold rows. All
+The iteration, and three ways to give it whole matrices on ranks that hold rows. All
 three return what one process computes, cut into the same rows.
 """
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from dtlib.formulas.formula import formula
 from dtlib.formulas.require import require_count
 from dtlib.parallelism.operators.messages import all_gather, own_slice
 from dtlib.runtime.process_group import ranks_of
@@ -40,41 +39,6 @@ def newton_schulz(matrix: torch.Tensor, steps: int = 5, abc: Sequence[float] = Q
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
     return x
-
-
-@formula(
-    r"C_\text{NS}",
-    "FLOP",
-    "three products, counted from their shapes",
-    "5 steps; the shorter side first",
-)
-def newton_schulz_flops(rows, columns):
-    """What five steps of Newton and Schulz compute for one matrix, no more rows than columns.
-
-    A step multiplies the matrix by its own transpose, squares that product, and multiplies the
-    matrix by the polynomial.
-
-    >>> newton_schulz_flops(rows=3, columns=5)
-    1170
-    """
-    return 5 * (4 * rows**2 * columns + 2 * rows**3)
-
-
-@formula(
-    r"Q_\text{owner}",
-    "B",
-    "counted from the messages: what is not owned goes to its owner, what is owned comes back",
-    "every matrix is cut evenly; what comes back is as wide as what is sent",
-)
-def owner_sent_bytes(params, owned_params, P, element_bytes):
-    """What a rank sends for an update by owners: shards of others' matrices, and parts of its own.
-
-    With an equal share of everything owned by everyone it is a P-th of what two gathers send.
-
-    >>> owner_sent_bytes(params=8, owned_params=2, P=4, element_bytes=2)
-    6.0
-    """
-    return element_bytes * (params + (P - 2) * owned_params) / P
 
 
 def gathered_update(update: Callable, shards: Sequence[torch.Tensor], group) -> list[torch.Tensor]:

@@ -4,15 +4,14 @@ import pytest
 import torch
 
 from dtlib.foundations import longest_first
+from dtlib.memory.zero.cost import newton_schulz_flops, owner_sent_bytes
 from dtlib.memory.zero.muon import (
     CUBIC,
     QUINTIC,
     exchanged_update,
     gathered_update,
     newton_schulz,
-    newton_schulz_flops,
     owned_update,
-    owner_sent_bytes,
 )
 from dtlib.runtime import launch
 
