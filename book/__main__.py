@@ -7,6 +7,7 @@
     python -m book quick [NAME ...]      within a minute: lint, the tests of what changed, its page
     python -m book test [STEP ...]       every check: style library sources notebooks site pages
     python -m book site                  the site, from nothing, every warning an error
+    python -m book anywhere [NAME ...]   run what the site gives away where no book is; --colab
     python -m book serve FOLDER PORT     the built site, on this machine
     python -m book pdf [NAME ...]        the built site on paper: the book and each chapter
     python -m book speed [NAME ...]      what pages cost: bytes, requests, seconds, shift
@@ -26,7 +27,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from book._tools.entries import tell
-from book._tools.layout import ROOT, lab_sources, notebook_sources, pages, public_address, select
+from book._tools.layout import ROOT, lab_sources, notebook_sources, pages, select
 
 BOOK = "the-algebra-of-distributed-training"
 
@@ -58,7 +59,7 @@ def check(names: Sequence[str]) -> int:
     found += bets.problems([page for page in chosen if page.is_relative_to(ROOT / "chapters")])
     found += length.problems([page for page in chosen if page.is_relative_to(ROOT / "chapters")])
     written = [page for page in chosen if page in notebook_sources()]
-    found += build.problems(written, public_address())
+    found += build.problems(written)
     found += labs.problems([page for page in chosen if page in own])
     found += residues.problems(labs.files_of(chosen))
     if not names:
@@ -126,6 +127,17 @@ def site(names: Sequence[str]) -> int:
     from book._tools import site
 
     return site.build()
+
+
+def anywhere(names: Sequence[str], colab: bool) -> int:
+    """Run what the built site gives away in a fresh environment that has nothing of the book."""
+    from book._tools.serve import served
+    from book.notebooks import anywhere
+
+    site = ROOT / "_build/html"
+    with served(site) as address:
+        chosen = select(names, [*notebook_sources(), *lab_sources()])
+        return anywhere.run_all(chosen, site, address, colab)
 
 
 def serve(names: Sequence[str]) -> int:
@@ -221,8 +233,8 @@ def fonts(names: Sequence[str]) -> int:
 
 COMMANDS: dict[Callable, str | int] = {
     check: "*", write: "*", build: "*", verify: "*", quick: "*", test: "*", site: 0, serve: 2,
-    cells: "*", pdf: "*", speed: "*", length: "*", course: 1, picture: 0, replay: "*", chromium: 0,
-    fonts: 1,
+    anywhere: "*", cells: "*", pdf: "*", speed: "*", length: "*", course: 1, picture: 0,
+    replay: "*", chromium: 0, fonts: 1,
 }  # fmt: skip
 
 
@@ -240,6 +252,8 @@ def main() -> int:
             given.add_argument("names", nargs=count, metavar="NAME")
         if command is build:
             given.add_argument("--all", action="store_true", dest="everything")
+        if command is anywhere:
+            given.add_argument("--colab", action="store_true", help="with the versions of Colab")
         if command is replay:
             given.add_argument("--engine", default="cowasm", choices=("cowasm", "pyodide"))
     arguments = vars(parser.parse_args())

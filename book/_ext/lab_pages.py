@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import nbformat
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -10,6 +11,8 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from book._tools.listings.lab_archive import archive
 from book._tools.listings.lab_list import ARCHIVES, labs
+from book._tools.listings.library import library_wheel
+from book.notebooks.first_cell import taken_along
 
 PAGE = "book/labs"
 
@@ -36,12 +39,14 @@ class LeadToLabs(SphinxPostTransform):
 
 
 def write_archives(app: Sphinx, error: Exception | None) -> None:
-    """Put the zip of every lab beside the pages."""
+    """Put the zip of every lab beside the pages, and its notebook alone."""
     if error is None and app.builder.format == "html":
         folder = Path(app.outdir, ARCHIVES)
         folder.mkdir(parents=True, exist_ok=True)
         for lab in labs():
             (folder / f"{lab.name}.zip").write_bytes(archive(lab.source))
+            alone = nbformat.read(lab.source.with_suffix(".ipynb"), 4)
+            nbformat.write(taken_along(alone, library_wheel()), folder / f"{lab.name}.ipynb")
 
 
 def setup(app: Sphinx) -> dict:

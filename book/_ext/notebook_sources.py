@@ -1,8 +1,9 @@
 """A text notebook (.md) and its executed notebook (.ipynb) lie side by side: which serves what.
 
 The page is made from the text of the .md and the outputs of the .ipynb, which can be taken along
-and has no markup; 'edit this page' leads to the .md. Links that need the public address of the
-repository are there only when it is set.
+and has no markup; 'edit this page' leads to the .md. What is taken along begins with the cell that
+installs the library, whose wheel lies beside it on the site. Links that need the public address of
+the repository are there only when it is set.
 """
 
 import sys
@@ -13,9 +14,10 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
+from book._tools.layout import WHEELS, site_branch
+from book._tools.listings.library import library_wheel
+from book.notebooks.first_cell import hosted, taken_along
 from book.notebooks.pages import page_notebook
-
-COLAB = "https://colab.research.google.com/github"
 
 
 def prefer_executed(app: Sphinx, config: Config) -> None:
@@ -52,16 +54,27 @@ def source_links(app: Sphinx, pagename: str, templatename: str, context: dict, d
     address, branch = options.get("repository_url"), options.get("repository_branch", "main")
     if address:
         if notebook:
-            place = address.removeprefix("https://github.com/")
-            links.append(
-                ("Run it in Colab", f"{COLAB}/{place}/blob/{branch}/{pagename}.ipynb", False)
-            )
+            place = f"{site_branch(Path(app.srcdir))}/_sources/{context['sourcename']}"
+            links += [(name, there, False) for name, there in hosted(address, place).items()]
         links.append(("Edit its text", f"{address}/edit/{branch}/{pagename}.md", False))
         links.append(("Report a mistake", f"{address}/issues/new", False))
     context["source_links"] = links
 
 
+def write_taken_along(app: Sphinx, error: Exception | None) -> None:
+    """Give the notebooks of the built site their first cell, and put the wheel where it looks."""
+    if error is not None or app.builder.format != "html":
+        return
+    site, wheel = Path(app.outdir), library_wheel()
+    (site / WHEELS).mkdir(exist_ok=True)
+    (site / WHEELS / wheel.name).write_bytes(wheel.content)
+    for file in site.glob("_sources/**/*.ipynb"):
+        stored = nbformat.read(Path(app.srcdir, file.relative_to(site / "_sources")), 4)
+        nbformat.write(taken_along(stored, wheel), file)
+
+
 def setup(app: Sphinx) -> dict:
+    app.connect("build-finished", write_taken_along)
     app.connect("config-inited", prefer_executed)
     app.connect("source-read", put_in_text)
     app.connect("html-page-context", source_links)

@@ -14,7 +14,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from book._tools import notebooks
-from book._tools.layout import public_address, write_if_new
+from book._tools.layout import write_if_new
 from book.notebooks.build import notebook_of
 
 STUBS = {"code": "# YOUR CODE HERE\nraise NotImplementedError()", "markdown": "YOUR ANSWER HERE"}
@@ -120,7 +120,7 @@ def _with_stub(cell: NotebookNode) -> str:
 
 def convert(source: Path) -> NotebookNode:
     """The lab as a notebook, with markers: what nbgrader takes as its source."""
-    return notebook_of(source, public_address())
+    return notebook_of(source)
 
 
 def _text(notebook: NotebookNode) -> str:

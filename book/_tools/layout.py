@@ -10,6 +10,7 @@ from dtlib.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 
+WHEELS = "_downloads"  # where the site has the library's wheel
 _CODE_CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}", re.MULTILINE)
 
 
@@ -31,8 +32,22 @@ def lab_sources(root: Path = ROOT) -> list[Path]:
 
 def public_address(root: Path = ROOT) -> str:
     """The address of the repository, the one setting `repository.url` in _config.yml, or ''."""
-    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    return (config["repository"]["url"] or "").rstrip("/")
+    return (_config(root)["repository"]["url"] or "").rstrip("/")
+
+
+def site_branch(root: Path = ROOT) -> str:
+    """The branch of the repository from which the built site is served."""
+    return _config(root)["repository"]["site_branch"]
+
+
+def site_address(root: Path = ROOT) -> str:
+    """The address of the site, `html.baseurl` in _config.yml, with a slash at its end, or ''."""
+    address = (_config(root)["html"]["baseurl"] or "").rstrip("/")
+    return f"{address}/" if address else ""
+
+
+def _config(root: Path) -> dict:
+    return yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
 
 
 def select(names: Iterable[str], sources: list[Path]) -> list[Path]:

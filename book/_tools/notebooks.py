@@ -62,24 +62,22 @@ def digest(*parts: object) -> str:
 # From text to notebook
 
 
-def convert(source: Path, address: str = "") -> NotebookNode:
+def convert(source: Path) -> NotebookNode:
     """The notebook of a source, not yet executed: stable cell ids, folded solutions."""
-    return deepcopy(_converted(source, address, source.read_text(encoding="utf-8")))
+    return deepcopy(_converted(source, source.read_text(encoding="utf-8")))
 
 
 @cache
-def _converted(source: Path, address: str, text: str) -> NotebookNode:
+def _converted(source: Path, text: str) -> NotebookNode:
     """The same for the same text, which several tools of a process ask for."""
     notebook = jupytext.read(source, fmt="md:myst")
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
             "language_info": LANGUAGE,
-            "dtlib": {"source": source_digest(source, address)},
+            "dtlib": {"source": source_digest(source)},
         }
     )
-    if address:
-        notebook.cells.insert(0, _install_cell(address))
     _fold_solutions(notebook)
     for cell in notebook.cells:
         if "live" in _tags(cell) or cell.source.startswith(MACHINE):
@@ -97,21 +95,9 @@ def name_cells(cells: list[NotebookNode], name: str) -> None:
         cell.id = digest(name, text, seen[text])[:8]
 
 
-def source_digest(source: Path, address: str) -> str:
-    """What the text of a notebook was, with the address that its first cell names."""
-    return digest(source.read_text(encoding="utf-8"), address)
-
-
-def _install_cell(address: str) -> NotebookNode:
-    """The first cell of a published notebook, for Colab; it does nothing where dtlib is there."""
-    source = (
-        "try:\n"
-        "    import dtlib\n"
-        "except ImportError:  # in Colab: install the book's library, once\n"
-        f'    %pip install -q "dtlib[ranks] @ git+{address}"'
-    )
-    tags = ["remove-cell", "nbval-ignore-output"]
-    return nbformat.v4.new_code_cell(source, metadata={"tags": tags})
+def source_digest(source: Path) -> str:
+    """What the text of a notebook was."""
+    return digest(source.read_text(encoding="utf-8"))
 
 
 def _fold_solutions(notebook: NotebookNode) -> None:

@@ -1,8 +1,11 @@
 """Serve the built site on this machine, and say where."""
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -19,6 +22,15 @@ def server(folder: str, port: int = 0) -> ThreadingHTTPServer:
         return ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError:
         return ThreadingHTTPServer(("127.0.0.1", 0), handler)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address at which a folder is served as long as the context is open."""
+    with server(str(folder)) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site.server_port}/"
+        site.shutdown()
 
 
 def port_of(text: str) -> int:

@@ -19,7 +19,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from book._tools import notebooks
-from book._tools.layout import ROOT, public_address, write_if_new
+from book._tools.layout import ROOT, write_if_new
 from book._tools.notebooks import NotebookError, digest
 from book.notebooks.pages import fold_what_draws
 from book.notebooks.plain import plain
@@ -34,15 +34,15 @@ class Built:
     changed: bool
 
 
-def notebook_of(source: Path, address: str = "") -> NotebookNode:
+def notebook_of(source: Path) -> NotebookNode:
     """The notebook of a source as a reader opens it, not yet run."""
-    return plain(notebooks.convert(source, address), source)
+    return plain(notebooks.convert(source), source)
 
 
-def build_one(source: Path, address: str = "") -> Built:
+def build_one(source: Path) -> Built:
     """Execute one source and write the notebook beside it, if anything in it changed."""
     start = time.perf_counter()
-    notebook = notebook_of(source, address)
+    notebook = notebook_of(source)
     notebooks.execute(notebook, source.parent, source.stem)
     settled = notebooks.settle(notebook, source.stem)
     fold_what_draws(settled)
@@ -106,12 +106,12 @@ def record_status(built: Built, root: Path = ROOT) -> None:
 
 def build(sources: list[Path], *, everything: bool = False, jobs: int = 2) -> bool:
     """Build what changed, two notebooks at a time; whether every one succeeded."""
-    address, before = public_address(), BuiltBefore()
+    before = BuiltBefore()
     todo = [source for source in sources if everything or source not in before]
     print(f"{len(todo)} of {len(sources)} notebooks to build", flush=True)
     good = True
     with ThreadPoolExecutor(jobs) as pool:
-        futures = {source: pool.submit(build_one, source, address) for source in todo}
+        futures = {source: pool.submit(build_one, source) for source in todo}
         for source, future in futures.items():
             try:
                 built = future.result()
@@ -131,7 +131,7 @@ def _status_file(source: Path) -> Path:
     return ROOT / "book/measurements/status" / f"{source.stem}.json"
 
 
-def problems(sources: list[Path], address: str) -> list[str]:
+def problems(sources: list[Path]) -> list[str]:
     """What `check` finds: notebooks that are missing or that another text was the source of."""
     found = []
     for source in sources:
@@ -139,7 +139,7 @@ def problems(sources: list[Path], address: str) -> list[str]:
         name = ready.name
         if not ready.exists():
             found.append(f"{name} is missing; run: make notebooks")
-        elif _inputs(nbformat.read(ready, 4)) != _inputs(notebook_of(source, address)):
+        elif _inputs(nbformat.read(ready, 4)) != _inputs(notebook_of(source)):
             found.append(f"{name} was not built from this {source.name}; run: make notebooks")
     return found
 

@@ -217,7 +217,7 @@ def build(root: Path, address: str) -> dict[str, str]:
     for folder in ("_ext", "_static", "_theme"):
         (root / "book" / folder).symlink_to(ROOT / "book" / folder)
     for source in root.glob("chapters/*/*.md"):
-        notebook = convert(source, address)
+        notebook = convert(source)
         for cell in notebook.cells:
             cell.update({"outputs": [OUTPUTS[cell.source]]} if cell.source in OUTPUTS else {})
         nbformat.write(notebook, source.with_suffix(".ipynb"))
@@ -346,8 +346,9 @@ def test_with_an_address_the_text_is_edited_and_the_notebook_is_run(public):
     page = public["12-ring"]
     path = "main/chapters/3-toy/12-ring"
     assert f'href="{ADDRESS}/edit/{path}.md"' in page
-    colab = "https://colab.research.google.com/github/example/a-book/blob"
-    assert f'href="{colab}/{path}.ipynb"' in page
+    stored = f"blob/gh-pages/_sources/{path}.ipynb"
+    assert f'href="https://colab.research.google.com/github/example/a-book/{stored}"' in page
+    assert f'href="https://kaggle.com/kernels/welcome?src={ADDRESS}/{stored}"' in page
     assert f"{ADDRESS}/issues/new" in page
     assert DOWNLOAD in page
 

@@ -24,7 +24,7 @@ from dtlib.lazy import for_editors, shown_in
 # fmt: off
 GROUND = [
     "lazy", "later", "errors", "files", "formulas", "style", "drawing", "timeline", "recordings",
-    "mesh", "machines", "models", "layout", "layouts", "runtime",
+    "mesh", "machines", "models", "layout", "layouts", "runtime", "editions",
 ]
 ABOVE = [
     "contents", "shown", "estimator", "micro_lab", "explore", "exercises", "__main__", "__init__",

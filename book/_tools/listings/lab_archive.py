@@ -1,17 +1,18 @@
 """A lab or a page as one zip that runs: its files, the library of this edition, and how to begin.
 
-The same files give the same bytes, whenever and wherever it is made.
+The same files give the same bytes, whenever it is made.
 """
 
 import io
-import tomllib
-from functools import cache
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from book._tools.layout import ROOT
+import nbformat
 
-LIBRARY = ("pyproject.toml", "README.md", "LICENSE", "dtlib", "book/measurements")
+from book._tools.layout import ROOT
+from book._tools.listings.library import library_wheel
+from book.notebooks.first_cell import taken_along
+
 LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "node_modules"}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first day that a zip can name
 MODE = 0o644 << 16
@@ -38,22 +39,22 @@ def page_archive(notebook: Path, root: Path = ROOT) -> bytes:
 
 
 def _with_library(name: str, files: dict[str, bytes], root: Path) -> bytes:
-    library = f"dtlib-{_version(root)}.zip"
+    wheel = library_wheel(root)
     start = {
         "START.md": START.format(name=name).encode(),
-        "requirements.txt": requirements(root, library).encode(),
-        library: library_archive(root),
+        "requirements.txt": requirements(root, wheel.name).encode(),
+        wheel.name: wheel.content,
     }
-    return zipped(name, start | files)
+    return zipped(
+        name, start | {file: _with_first_cell(file, text) for file, text in files.items()}
+    )
 
 
-@cache
-def library_archive(root: Path = ROOT) -> bytes:
-    """The library as pip installs it, the same in every zip."""
-    found = {}
-    for place in LIBRARY:
-        found |= _files(root / place, root)
-    return zipped(f"dtlib-{_version(root)}", found)
+def _with_first_cell(name: str, content: bytes) -> bytes:
+    if not name.endswith(".ipynb"):
+        return content
+    notebook = nbformat.reads(content.decode(), 4)
+    return (nbformat.writes(taken_along(notebook, library_wheel())) + "\n").encode()
 
 
 def requirements(root: Path, library: str) -> str:
@@ -68,7 +69,7 @@ def zipped(folder: str, files: dict[str, bytes]) -> bytes:
     with ZipFile(held, "w") as made:
         for name, content in sorted(files.items()):
             info = ZipInfo(f"{folder}/{name}", EPOCH)
-            info.compress_type = ZIP_STORED if name.endswith(".zip") else ZIP_DEFLATED
+            info.compress_type = ZIP_STORED if name.endswith(".whl") else ZIP_DEFLATED
             info.external_attr = MODE
             made.writestr(info, content)
     return held.getvalue()
@@ -82,9 +83,3 @@ def _files(place: Path, root: Path) -> dict[str, bytes]:
         for file in found
         if file.is_file() and not LEFT_OUT & set(file.parts) and not file.name.startswith(".")
     }
-
-
-def _version(root: Path) -> str:
-    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "version"
-    ]

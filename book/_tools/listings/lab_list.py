@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from book._tools.layout import ROOT, lab_sources
+from book._tools.layout import ROOT, lab_sources, public_address, site_branch
+from book.notebooks.first_cell import hosted
 from dtlib.contents import Chapter, chapters
 from dtlib.exercises.manifest import exercises_of
 
@@ -35,7 +36,7 @@ jupyter lab
 
 Where there is no GPU, `pip install torch --index-url https://download.pytorch.org/whl/cpu` before the second line saves gigabytes.
 
-**In Colab** upload the zip to a new notebook's files; `!unzip -q NAME.zip` and `%cd NAME`, then `%pip install -q ./dtlib-*.zip` (PyTorch is there), and copy the lab's cells below, or open its notebook from your Drive. Ranks are processes there, too.
+**In Colab or Kaggle** open the notebook alone: its first cell installs the library (PyTorch is there), from this book's address or from the wheel that you uploaded beside it. Ranks are processes there, too.
 
 **On a cluster** install as above on a disk that all nodes see, work in the notebook until its checks pass, adapt the first lines of the Slurm template and submit it with your notebook: `torchrun` runs the functions that you wrote on every rank.
 """  # noqa: E501
@@ -122,17 +123,26 @@ def labs_page(root: Path = ROOT) -> str:
 
 
 def _section(lab: Lab) -> str:
-    archive = f"../{ARCHIVES}/{lab.name}.zip"
+    place = f"{ARCHIVES}/{lab.name}"
+    links = {f"{lab.name}.zip": f"../{place}.zip", "the notebook alone": f"../{place}.ipynb"}
+    if public_address():
+        links |= hosted(public_address(), f"{site_branch()}/{place}.ipynb")
+    taken = ", ".join(_link(words, address) for words, address in links.items())
     names = [f"`{name}`" for name in lab.files]
     listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-    scripts = f"; with {listed}" if listed else ""
+    scripts = f"; the zip with {listed}" if listed else ""
     lines = [f"(lab-{lab.name})=", f"## {lab.title}", "", lab.builds + lab.able, ""]
     lines += [":::{container} dt-lab", ""]
     for term, text in lab.facts().items():
         lines += [term, f": {text}", ""]
     lines += [
         "take along",
-        f': <a class="dt-take" href="{archive}" download>{lab.name}.zip</a>{scripts}',
+        f": {taken}{scripts}",
         ":::",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _link(words: str, address: str) -> str:
+    saves = " download" if address.startswith("..") else ""
+    return f'<a class="dt-take" href="{address}"{saves}>{words}</a>'

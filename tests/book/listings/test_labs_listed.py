@@ -50,10 +50,10 @@ def test_the_library_in_a_zip_runs_without_this_repository(tmp_path):
         held.extractall(tmp_path)
     folder = tmp_path / source.stem
     wanted = requirements(ROOT, "X").replace("./X[ranks]", "")
-    (library,) = folder.glob("dtlib-*.zip")
+    (library,) = folder.glob("dtlib-*.whl")
     assert (folder / "requirements.txt").read_text() == f"./{library.name}[ranks]{wanted}"
     with ZipFile(library) as held:
-        held.extractall(tmp_path)
+        held.extractall(tmp_path / library.stem)
     run = "import dtlib; from dtlib.exercises import check; print(dtlib.__file__)"
     said = subprocess.run(
         [sys.executable, "-P", "-c", run],

@@ -120,12 +120,12 @@ def test_ids_of_cells_move_with_their_text(tmp_path):
 def test_check_notices_an_edited_source(tmp_path, edit):
     source = tmp_path / "03-toy.md"
     source.write_text(HEADER + "# Toy\n")
-    assert problems([source], "") == ["03-toy.ipynb is missing; run: make notebooks"]
+    assert problems([source]) == ["03-toy.ipynb is missing; run: make notebooks"]
     nbformat.write(notebook_of(source), source.with_suffix(".ipynb"))
-    assert problems([source], "") == []
+    assert problems([source]) == []
     assert problems([source], "https://an.address/x") != []
     source.write_text(HEADER + edit)
-    assert problems([source], "")[0].startswith("03-toy.ipynb was not built from this 03-toy.md")
+    assert problems([source])[0].startswith("03-toy.ipynb was not built from this 03-toy.md")
 
 
 @pytest.mark.parametrize(
@@ -142,15 +142,6 @@ def test_a_notebook_that_cannot_be_stored_is_refused(tmp_path, cell, complaint):
     with pytest.raises(NotebookError, match=complaint):
         build_one(source)
     assert not source.with_suffix(".ipynb").exists()
-
-
-def test_a_published_notebook_begins_with_an_install_cell(tmp_path):
-    source = tmp_path / "05-toy.md"
-    source.write_text(HEADER + "# Toy\n")
-    address = "https://github.com/example/a-book"
-    first = convert(source, address).cells[0]
-    assert f"git+{address}" in first.source and "remove-cell" in first.metadata.tags
-    assert convert(source).cells[0].cell_type == "markdown"
 
 
 def notebook_of_widgets(identities):
