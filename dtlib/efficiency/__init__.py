@@ -1,7 +1,7 @@
 """Efficiency: sending less, waiting less, rounding more, and what each shortcut keeps exact.
 
 `compression`, gradients in fewer bytes; `precision`, numbers of few bits; `overlap`,
-what hides behind what.
+what hides behind what; `architecture`, models that keep and send less.
 """
 
 from typing import TYPE_CHECKING
@@ -119,5 +119,49 @@ if TYPE_CHECKING:
     from dtlib.efficiency.overlap.readiness import compiled_order, ready_order, seen_order
     from dtlib.efficiency.overlap.matmul import gathered_matmul, matmul_scattered
     from dtlib.efficiency.overlap.one_sided import Window, execute_by_puts
+    from dtlib.efficiency.architecture.cost import (
+        absorbed_latent_flops,
+        absorbing_queries,
+        decoding_step_time,
+        explicit_latent_flops,
+        grouped_attention_intensity,
+        grouped_cache_bytes,
+        halo_bytes,
+        latent_attention_intensity,
+        latent_cache_bytes,
+        latent_equal_kv_heads,
+        linear_state_bytes,
+        node_limited_bytes,
+        state_equal_tokens,
+        turning_batch,
+        window_reach_tokens,
+        windowed_cache_bytes,
+    )
+    from dtlib.efficiency.architecture.cache import kv_bytes
+    from dtlib.efficiency.architecture.decoding import (
+        DecodingCosts,
+        decoding_costs,
+        largest_batch,
+    )
+    from dtlib.efficiency.architecture.latent import LatentAttention, LatentCache
+    from dtlib.efficiency.architecture.windows import halo_attention, path_weights
+    from dtlib.efficiency.architecture.states import (
+        LinearState,
+        carried_attention,
+        linear_attention,
+        shared_linear_attention,
+        state_before,
+    )
+    from dtlib.efficiency.architecture.nodes import (
+        node_limited_route,
+        once_per_node,
+        reached_nodes,
+    )
+    from dtlib.efficiency.architecture.further import (
+        FurtherToken,
+        further_params,
+        last_states,
+        two_token_loss,
+    )
 
 __getattr__, __dir__, __all__ = face(__name__)

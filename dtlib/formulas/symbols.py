@@ -10,6 +10,7 @@ _LOSS = "What a training run reaches"
 _BATCH = "Batches and the noise of a gradient"
 _CODED = "Compressed gradients"
 _OVERLAP = "What runs beside what"
+_REMEMBERED = "What a model keeps of its text"
 
 LATER = (
     Symbol("token_bytes", r"b_\text{tok}", "B", "bytes that hold one token of the input", _DATA,
@@ -188,4 +189,24 @@ LATER = (
            (1e6, 2e8)),
     Symbol("dense_sent", r"V_\text{dense}", "B",
            "bytes that a rank sends in one step without compression", _CODED, (1e8, 4e9)),
+    Symbol("head_dim", r"d_\text{h}", "", "numbers in one head's key, and in its value",
+           _REMEMBERED, (64, 128, 256)),
+    Symbol("latent", r"d_\text{c}", "",
+           "numbers of the latent from which a token's keys and values are made", _REMEMBERED,
+           (128, 512)),
+    Symbol("rope_dim", r"d_\text{r}", "", "rotary numbers of a token's key, which all heads share",
+           _REMEMBERED, (32, 64)),
+    Symbol("nope_dim", r"d_\text{n}", "", "numbers of a head's key that are not rotated",
+           _REMEMBERED, (32, 64)),
+    Symbol("value_dim", r"d_\text{v}", "", "numbers in one head's value", _REMEMBERED, (32, 48)),
+    Symbol("window", r"s_\text{win}", "", "tokens that a token sees, itself among them",
+           _REMEMBERED, (128, 4096)),
+    Symbol("queries", r"N_\text{q}", "", "new tokens that ask one cache together", _REMEMBERED,
+           (1, 64, 4096)),
+    Symbol("weight_bytes", r"M_\text{read}", "B", "weights that one step of decoding reads",
+           _REMEMBERED, (1.5e10, 1.4e11)),
+    Symbol("cache_bytes", r"M_\text{kv}", "B", "what is kept of one sequence's earlier tokens",
+           _REMEMBERED, (3e8, 4e10)),
+    Symbol("most_nodes", r"N_\text{lim}", "", "nodes to which one token may be sent", _REMEMBERED,
+           (1, 4)),
 )  # fmt: skip

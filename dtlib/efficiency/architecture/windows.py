@@ -1,0 +1,63 @@
+"""Sliding windows: attention that asks one neighbour, and how far anything reaches through layers.
+
+Shapes: b sequences, n heads, m key heads, s tokens of this rank, d numbers in a head.
+"""
+
+import numpy as np
+import torch
+
+from dtlib.formulas.require import require, require_count
+from dtlib.parallelism.operators.adjoint import shift
+from dtlib.parallelism.sequence.attention import block_state, with_gradients
+from dtlib.parallelism.sequence.masks import causal_mask, window_mask
+from dtlib.runtime.process_group import ranks_of
+
+
+def halo_attention(q_bnsd, k_bmsd, v_bmsd, window: int, group):
+    """Causal attention over `window` tokens, of a sequence that ranks hold in contiguous shares.
+
+    Equation: rank r needs, besides its own, the last window - 1 keys and values of rank r - 1.
+    Arguments: this rank's queries, keys and values; `window`; `group`. Returns (b, n, s, d).
+    Backwards the gradients of the borrowed keys go home. Raises ValueError for a window that needs
+    more than one neighbour: `ring_attention` of chapter 17 with a mask takes any.
+    Source: Beltagy et al. 2020 for the window.
+    """
+    rank, P = ranks_of(group)
+    tokens, borrowed = q_bnsd.shape[2], window - 1
+    require_count("halo_attention", window=window)
+    allowed = f"at most {tokens + 1}: {tokens} tokens of one neighbour, and the token itself"
+    require(borrowed <= tokens or P == 1, "halo_attention", "window", window, allowed)
+    own = torch.arange(tokens, device=q_bnsd.device) + rank * tokens
+    places, k_bmtd, v_bmtd = own, k_bmsd, v_bmsd
+    if P > 1 and borrowed:
+        lent = tuple(x[:, :, tokens - borrowed :] for x in (k_bmsd, v_bmsd))
+        halo = shift(lent, group)
+        k_bmtd, v_bmtd = (
+            torch.cat(pair, dim=2) for pair in zip(halo, (k_bmsd, v_bmsd), strict=True)
+        )
+        # What rank 0 gets is the end of the text: later than its own tokens, so that it sees none.
+        places = torch.cat([own[tokens - borrowed :] + ((rank - 1) % P - rank) * tokens, own])
+    seen = causal_mask & window_mask(window)
+    state = block_state(q_bnsd, k_bmtd, v_bmtd, (own, places), mask=seen)
+    return with_gradients(state.result(), q_bnsd, k_bmtd, v_bmtd)
+
+
+def path_weights(layers: int, window: int, stay: float = 0.0) -> np.ndarray:
+    """How much of a token's last layer comes from each distance, if windows are plain means.
+
+    Equation: the distribution of a sum of `layers` steps, each 0 with the share `stay` (what passes
+    by attention on the stream) and otherwise uniform on 0 ... window - 1. Far from the beginning.
+    Returns an array of window_reach_tokens weights that add up to 1, the token itself first.
+    Raises ValueError for a share outside 0 to 1, and counts below 1.
+
+    >>> path_weights(2, 3) * 9
+    array([1., 2., 3., 2., 1.])
+    """
+    require_count("path_weights", layers=layers, window=window)
+    require(0 <= stay <= 1, "path_weights", "stay", stay, "from 0 to 1")
+    step = np.full(window, (1 - stay) / window)
+    step[0] += stay
+    size = layers * (window - 1) + 1
+    grid = 1 << (size - 1).bit_length()
+    found = np.fft.irfft(np.fft.rfft(step, grid) ** layers, grid)[:size]
+    return np.clip(found, 0, None) if size > 64 else np.round(found, 12)
