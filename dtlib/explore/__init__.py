@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dtlib.explore.rulers.rulers import Rulers
     from dtlib.explore.batch_dial.batch_dial import BatchDial
     from dtlib.explore.bucket_lab.bucket_lab import BucketLab
+    from dtlib.explore.cache_lab.cache_lab import CacheLab
     from dtlib.explore.format_window.format_window import FormatWindow
     from dtlib.explore.outlier_blocks.outlier_blocks import OutlierBlocks
 # fmt: on

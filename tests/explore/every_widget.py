@@ -19,6 +19,7 @@ from dtlib.explore import (
     BiasBalance,
     BitsLab,
     BucketLab,
+    CacheLab,
     Cuts,
     Explorer,
     Fastest,
@@ -111,6 +112,10 @@ EVERY[BatchDial] = {
 EVERY[BucketLab] = {"task": Task(
     "On the network of the start, come within 1 % of the best.", "beta == 12.5 and off <= 0.01",
     {"k": 22}, "Fewer.",
+)}  # fmt: skip
+EVERY[CacheLab] = {"task": Task(
+    "Without a window, let grouped heads fit as many sequences as the latent.",
+    "window >= seq and latent == 512 and grouped_batch >= latent_batch", {"groups": 2}, "Two.",
 )}  # fmt: skip
 EVERY[Rulers] = {"task": Task(
     "Let the whole rise happen within half a decade, at a power of 0.5.",
