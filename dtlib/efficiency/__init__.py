@@ -1,7 +1,7 @@
 """Efficiency: sending less, waiting less, rounding more, and what each shortcut keeps exact.
 
-`compression`, gradients in fewer bytes; `precision`, numbers of few bits; `overlap`,
-what hides behind what; `architecture`, models that keep and send less.
+`compression`, gradients in fewer bytes; `asynchrony`, ranks that wait less; `precision`, numbers of
+few bits; `overlap`, what hides behind what; `architecture`, models that keep and send less.
 """
 
 from typing import TYPE_CHECKING
@@ -54,6 +54,16 @@ if TYPE_CHECKING:
         sparse_border_ranks,
         sparse_message_fraction,
     )
+    from dtlib.efficiency.asynchrony.two_level import (
+        DiLoCo,
+        LocalSGD,
+        Outer,
+        SlowMo,
+        TwoLevel,
+        meet,
+    )
+    from dtlib.efficiency.asynchrony.scaffold import SCAFFOLD
+    from dtlib.efficiency.asynchrony.fixed_point import local_fixed_point
     from dtlib.efficiency.precision.formats import (
         BF16,
         E2M1,
