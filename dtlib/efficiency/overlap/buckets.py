@@ -46,7 +46,8 @@ def best_cut(ready: Sequence, sizes: Sequence, alpha, beta) -> list[int]:
     until = list(accumulate(sizes, initial=0))
     ends, starts = [0], [0]
     for j, there in enumerate(ready, start=1):
-        found = [max(there, e) + alpha + (until[j] - until[i]) / beta for i, e in enumerate(ends)]
+        costs = [alpha + (until[j] - until[i]) / beta for i in range(j)]
+        found = [max(there, ends[i]) + cost for i, cost in enumerate(costs)]
         ends.append(min(found))
         starts.append(found.index(ends[-1]))
     cut, j = [], len(ready)

@@ -87,7 +87,7 @@ def contended_bucketed_time(backward, comm, k, start_time, sm_share):
     96.25
     """
     return maximum(
-        backward + sm_share * (k - 1) * (comm / k + start_time) + comm / k + start_time,
+        backward + (1 + sm_share * (k - 1)) * (comm / k + start_time),
         backward / k + comm + k * start_time,
     )
 

@@ -5,7 +5,7 @@ two halves of a tensor-parallel layer (chapter 15). Each is the other's transpos
 the book's own schedules, round by round: what a round brings is multiplied during the next.
 """
 
-import torch
+from torch import Tensor
 
 from dtlib.collectives.builders.algorithms import ring_all_gather, ring_reduce_scatter
 from dtlib.collectives.on_ranks import Worker
@@ -13,7 +13,7 @@ from dtlib.collectives.transport import PointToPoint
 from dtlib.formulas.require import require
 
 
-def gathered_matmul(x: torch.Tensor, w: torch.Tensor, group=None, *, transport=None):
+def gathered_matmul(x: Tensor, w: Tensor, group=None, *, transport=None):
     """The rows of all ranks times this rank's matrix, while the rows come in.
 
     Equation: all_gather(x) @ w, one piece of rows for each message.
@@ -34,13 +34,13 @@ def gathered_matmul(x: torch.Tensor, w: torch.Tensor, group=None, *, transport=N
         for piece in there:
             product[piece] = rows[piece] @ w
         worker.finish(t)
-        there = [piece for message in into for piece in _pieces(message.part, x.numel())]
+        there = [i for message in into for i in _pieces(message.part, x.numel())]
     for piece in there:
         product[piece] = rows[piece] @ w
     return product.flatten(0, 1)
 
 
-def matmul_scattered(x: torch.Tensor, w: torch.Tensor, group=None, *, transport=None):
+def matmul_scattered(x: Tensor, w: Tensor, group=None, *, transport=None):
     """The sum of all ranks' products, of which each rank gets its rows, while products are made.
 
     Equation: reduce_scatter(x @ w), one piece of rows for each message.
@@ -77,7 +77,7 @@ def _pieces(part: slice, size: int) -> range:
     return range(part.start // size, part.stop // size) if size else range(0)
 
 
-def _check_product(name: str, x: torch.Tensor, w: torch.Tensor) -> None:
+def _check_product(name: str, x: Tensor, w: Tensor) -> None:
     good = x.dim() == w.dim() == 2 and x.shape[1] == w.shape[0]
     shapes = f"{tuple(x.shape)} and {tuple(w.shape)}"
     require(good, name, "the shapes of x and w", shapes, "[rows, h] and [h, columns]")

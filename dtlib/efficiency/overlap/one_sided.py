@@ -112,12 +112,13 @@ def execute_by_puts(schedule: Schedule, window: Window) -> torch.Tensor:
     Returns the window's `data`, with the same bits as `execute` gives. Raises ValueError for a
     schedule of another number of ranks, TimeoutError where a rank does not come.
     """
-    require(schedule.P == window.P, "execute_by_puts", "schedule.P", schedule.P, f"{window.P}")
+    P = schedule.P
+    require(P == window.P, "execute_by_puts", "schedule.P", P, f"{window.P}")
     own = messages_for(schedule, window.rank, window.numel)
     places = {peer: _Places(schedule, peer, window) for peer in _peers(own)}
-    room = window.room_of(window.rank)
+    data, room = window.data, window.room_of(window.rank)
     for t, (out, into) in enumerate(own.rounds):
-        parts = [window.data[m.part].clone() if m.copied else window.data[m.part] for m in out]
+        parts = [data[m.part].clone() if m.copied else data[m.part] for m in out]
         window.begin(window.rounds_before + t + 1)
         for message, part in zip(out, parts, strict=True):
             opens, target = places[message.peer].next(t)
@@ -127,9 +128,9 @@ def execute_by_puts(schedule: Schedule, window: Window) -> torch.Tensor:
             window.wait_for_messages(source, count)
         for message in into:
             if message.landing:
-                window.data[message.part] += room[message.landing]
+                data[message.part] += room[message.landing]
     window.rounds_before += len(schedule)
-    return window.data
+    return data
 
 
 class _Places:

@@ -27,7 +27,7 @@ def ready_order(loss: torch.Tensor) -> list[torch.Tensor]:
     ['1.bias', '1.weight', '0.bias', '0.weight']
     """
     if loss.grad_fn is None:
-        raise ValueError("loss has no graph; it must depend on a leaf that requires a gradient")
+        raise ValueError("loss has no graph: no leaf of it requires a gradient")
     missing = _inputs_of_each(loss.grad_fn)
     heap, leaves = [(-loss.grad_fn._sequence_nr(), 0, loss.grad_fn)], []
     while heap:
@@ -37,7 +37,8 @@ def ready_order(loss: torch.Tensor) -> list[torch.Tensor]:
         for after in _after(node):
             missing[after] -= 1
             if not missing[after]:
-                heapq.heappush(heap, (-after._sequence_nr(), len(missing) + len(heap), after))
+                tie = len(missing) + len(heap)
+                heapq.heappush(heap, (-after._sequence_nr(), tie, after))
     return leaves
 
 

@@ -58,7 +58,7 @@ def block_quantise(
     torch = sys.modules.get("torch")
     lib = torch if torch and isinstance(x, torch.Tensor) else np
     x = x.detach() if lib is torch else np.asarray(x)
-    cut = x.reshape(_cut(tuple(x.shape), block))
+    cut = x.reshape(_cut("block_quantise", tuple(x.shape), block))
     most = lib.amax(abs(cut), axis=(-3, -1), keepdims=True)
     bad = int((~lib.isfinite(most)).sum())
     require(not bad, "block_quantise", "blocks with an infinite number or NaN", bad, "0")
@@ -99,16 +99,16 @@ def rms_error(x, values) -> float:
     return float((((values - x) ** 2).sum() / (x**2).sum()) ** 0.5)
 
 
-def _cut(shape: tuple[int, ...], block) -> tuple[int, ...]:
+def _cut(owner: str, shape: tuple[int, ...], block) -> tuple[int, ...]:
     """The shape with each of the last two dimensions as (blocks, numbers of a block)."""
-    require(bool(shape) and math.prod(shape) > 0, "block_quantise", "x.shape", shape, "not empty")
+    require(bool(shape) and math.prod(shape) > 0, owner, "x.shape", shape, "not empty")
     if block is None:
         return (1, math.prod(shape), 1, 1)
     rows, columns = (1, block) if isinstance(block, int) else block
-    require_count("block_quantise", rows=rows, columns=columns)
+    require_count(owner, rows=rows, columns=columns)
     height = shape[-2] if len(shape) > 1 else 1
-    require_divisor("block_quantise", "block", columns, "the last dimension", shape[-1])
-    require_divisor("block_quantise", "block", rows, "the dimension before the last", height)
+    require_divisor(owner, "block", columns, "the last dimension", shape[-1])
+    require_divisor(owner, "block", rows, "the dimension before the last", height)
     return (*shape[:-2], height // rows, rows, shape[-1] // columns, columns)
 
 
@@ -137,7 +137,7 @@ def whole_quantise(x, block, bits: int = 8) -> Blocks:
     [0.0, 0.0, 254.0, 100.0]
     """
     x = np.asarray(x)
-    cut = x.reshape(_cut(tuple(x.shape), block))
+    cut = x.reshape(_cut("whole_quantise", tuple(x.shape), block))
     steps = abs(cut).max(axis=(-3, -1), keepdims=True) / (2 ** (bits - 1) - 1)
     require(np.isfinite(steps).all(), "whole_quantise", "x", "infinite or NaN", "finite")
     steps = np.where(steps > 0, steps, 1.0)

@@ -29,16 +29,16 @@ def reproducible_sum(shares_sn: torch.Tensor, group) -> torch.Tensor:
     Source: Demmel & Nguyen 2013, with one bin.
     """
     ranks_of(group)
-    most = shares_sn.abs().max() if shares_sn.numel() else torch.zeros(())
-    known = torch.tensor([float(most), float(len(shares_sn))], dtype=torch.float64)
+    own = float(shares_sn.abs().max()) if shares_sn.numel() else 0.0
+    known = torch.tensor([own, len(shares_sn)], dtype=torch.float64)
     known[0] = torch.nan_to_num(known[0], nan=math.inf)
     largest, shares = known[:1], known[1:]
     dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=group)
     dist.all_reduce(shares, group=group)
-    owner = "reproducible_sum"
-    require(math.isfinite(largest.item()), owner, "the largest number", largest.item(), "finite")
-    require(shares.item() <= 2**HEADROOM, owner, "shares", int(shares.item()), "at most 2^20")
-    exponent = math.frexp(largest.item())[1] - _DIGITS
+    owner, most, count = "reproducible_sum", largest.item(), int(shares.item())
+    require(math.isfinite(most), owner, "the largest number", most, "finite")
+    require(count <= 2**HEADROOM, owner, "shares", count, "at most 2^20")
+    exponent = math.frexp(most)[1] - _DIGITS
     whole = torch.round(_times_power(shares_sn.double(), -exponent)).long().sum(0)
     dist.all_reduce(whole, group=group)
     return _times_power(whole.double(), exponent)

@@ -47,7 +47,8 @@ class Recipe:
             return x
         if self.scale == "none":
             return cast(x, self.kind)
-        return block_quantise(x, self.kind, tile if self.scale == "tile" else None).values
+        block = tile if self.scale == "tile" else None
+        return block_quantise(x, self.kind, block).values
 
 
 class RoundedLinear(nn.Module):
@@ -86,8 +87,9 @@ class _Product(torch.autograd.Function):
     def backward(ctx, dy_to):
         x_tk, w_ok = ctx.saved_tensors
         recipe = ctx.recipe
+        dy_ot, x_kt = dy_to.T.contiguous(), x_tk.T.contiguous()
         dx_tk = recipe.factor(dy_to) @ recipe.weight(w_ok)
-        dw_ok = recipe.factor(dy_to.T.contiguous()) @ recipe.factor(x_tk.T.contiguous()).T
+        dw_ok = recipe.factor(dy_ot) @ recipe.factor(x_kt).T
         return dx_tk, dw_ok, None
 
 

@@ -74,13 +74,14 @@ class LossScaler:
         if overflow:
             self.scale, self.clean = self.scale * self.backoff, 0
             self.skipped += 1
-            allowed = "a flag that is not always set: no scale is small enough for a NaN"
+            allowed = "not always set: no scale is small enough for a NaN"
             require(self.scale > 2.0**-64, "LossScaler", "overflow", True, allowed)
             return self.scale
         self.clean += 1
         if self.clean == self.interval:
             grown = self.scale * self.growth
-            self.scale, self.clean = (grown if math.isfinite(grown) else self.scale), 0
+            self.scale = grown if math.isfinite(grown) else self.scale
+            self.clean = 0
         return self.scale
 
     def state_dict(self) -> dict[str, float]:

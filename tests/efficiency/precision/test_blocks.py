@@ -16,6 +16,7 @@ from dtlib.efficiency import (
     mx,
     nvfp4,
     rms_error,
+    whole_quantise,
 )
 
 
@@ -123,3 +124,13 @@ def test_what_has_no_scale_is_refused():
         block_quantise(np.ones(4), E4M3, 4, "up")
     with pytest.raises(ValueError, match="not empty"):
         block_quantise(np.ones((0, 4)), E4M3, 4)
+
+
+@pytest.mark.parametrize("name", ["block_quantise", "whole_quantise"])
+def test_an_error_names_who_was_called(name):
+    called = {"block_quantise": lambda x: block_quantise(x, E4M3, 4),
+              "whole_quantise": lambda x: whole_quantise(x, 4)}  # fmt: skip
+    with pytest.raises(ValueError, match=f"^{name}: block .* the last dimension, which is 10"):
+        called[name](np.ones(10))
+    with pytest.raises(ValueError, match=f"^{name}: .*not finite|^{name}: .*infinite"):
+        called[name](np.array([1.0, np.inf, 2.0, 3.0]))

@@ -5,7 +5,6 @@ from dtlib.efficiency import (
     levels_variance_bound,
     low_rank_fraction,
     paying_bandwidth,
-    sparse_border_ranks,
 )
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.declarations.question import question
@@ -63,15 +62,16 @@ noise_and_more = question(
     "(3 + (3 + 1) / 2) / 3, on however many ranks",
 )
 
-a_constant_of_signs = question(
-    "pause-a-constant-of-signs",
-    "A gradient has one number of size 9 and nine of size 1. Which share of its square do signs "
-    "keep, with the mean size as their scale?",
-    Asked("share", 18**2 / (10 * 90), slips={
-          1 - 18**2 / (10 * 90): "that is what is lost",
-          18 / 90: "the sum of sizes counts squared, over ten numbers",
-          1: "all numbers get one size, the mean"}),
-    "(9 + 9)^2 / (10 * (81 + 9))",
+eight_alike = question(
+    "pause-eight-alike",
+    "Now all eight ranks have the same gradient, and each rounds it with draws of its own, with "
+    "an omega of 1.6. How large is the variance of the mean, in squares of the gradient?",
+    Asked("variance", 1.6 / 8, slips={
+          1.6: "each rank draws its own numbers, so errors average out",
+          2.6: "that is for noise; here nothing but the rounding varies",
+          1.6 / 8**2: "the variance of a mean of eight is an eighth",
+          0: "each message is rounded, and eight are not infinitely many"}),
+    "omega / 8: a common gradient gains from more ranks, and noise of one's own does not",
 )
 
 as_long_as_it_stays = question(
@@ -102,16 +102,6 @@ who_may_be_added = question(
     Asked("largest", 0, slips={2: "neither rank has sent its 1", 1: "neither rank has sent its 1",
                                3: "3 and -3 are both sent, and added"}),
     "both send what cancels, and nothing of the sum arrives",
-)
-
-a_border_in_halves = question(
-    "pause-a-border-in-halves",
-    "Numbers in 2 bytes, places in 4, and one number in a thousand is kept. Beyond how many ranks "
-    "does gathering send more than a dense all-reduce of 2-byte numbers?",
-    Asked("ranks", sparse_border_ranks(0.001, 2, 4), slips={
-          1000: "that is for places as long as their numbers",
-          2000: "places are sent, too"}),
-    "a place costs twice its number here",
 )
 
 no_larger_than_factors = question(
@@ -155,16 +145,6 @@ a_tenth_of_the_steps = question(
     "1 / (0.1 + 0.9 / 32): the warm-up sends most of it",
 )
 
-rounded_on_the_way = question(
-    "pause-rounded-on-the-way",
-    "A ring of 16 ranks reduces and scatters, and rounds each partial sum before it is passed on. "
-    "How many times has the number of the first rank been rounded when its sum is complete?",
-    Asked("times", 16 - 1, slips={
-          16: "the last rank passes nothing on", 1: "that would be an exchange",
-          30: "it reduces and scatters: nothing is gathered"}),
-    "once at each hop; in an exchange once altogether",
-)
-
 bytes_of_memories = question(
     "pause-bytes-of-memories",
     "A model has 1e9 parameters with gradients of 4 bytes, in 40 buckets. With feedback a "
@@ -173,17 +153,6 @@ bytes_of_memories = question(
           4*GB / 40: "each bucket has one of its own",
           4*GB / 100: "that is what is sent; which numbers may be owed?"}),
     "one number for each parameter: as much as the gradients",
-)
-
-share_on_four_ranks = question(
-    "pause-share-on-four-ranks",
-    "Four ranks have gradients of 8-byte numbers and send them with 4-byte places. Above which "
-    "share do gathered messages have more bytes than the ring of whole gradients?",
-    Asked("share", 1 / gathered_over_dense_ratio(4, 1, 8, 4), slips={
-          0.25: "that is for places as long as their numbers",
-          1 / 6: "the ring sends nearly two gradients",
-          1: "each rank passes on the messages of the others, too"}),
-    "(P - 1) messages of 12 bytes a number against 2 (P - 1) / P gradients of 8",
 )
 
 another_seed = question(
@@ -216,16 +185,6 @@ what_is_exposed = question(
           13*ms: "what was exposed is saved",
           23*ms: "what was exposed is saved, not added"}),
     "coding less what was exposed: a step is longer although the network is all but idle",
-)
-
-a_copy_in_each_node = question(
-    "pause-a-copy-in-each-node",
-    "A model has 16e9 weights of 2 bytes, and a node has 8 GPUs. How many bytes does the second "
-    "copy of ZeRO++ take on each of them?",
-    Asked("copy", 16e9 * 2 / 8, "bytes", slips={
-          32*GB: "the GPUs of a node share it", 2*GB: "a weight has more than one byte",
-          16*GB: "the GPUs of a node share it"}),
-    "32 GB in a node, over its GPUs",
 )
 
 twice_the_ranks = question(

@@ -17,26 +17,6 @@ largest_of_six_bits = question(
     "2^3 times 1.75",
 )
 
-two_bits_more = question(
-    "pause-two-bits-more",
-    "E4M3 is off by 2.65 % within its window. By how many per cent would a format be that has two "
-    "more bits of the fraction?",
-    Asked("percent", 2.65 / 2**2, slips={
-          1.325: "that is one bit more", 10.6: "more bits, and a larger error?",
-          0.53: "that is five times less; how much finer is the grid?"}, tolerance=0.02),
-    "each bit halves the step, and so the error",
-)
-
-next_after_256 = question(
-    "pause-next-after-256",
-    "Which number of bf16 is the next after 256?",
-    Asked("next", 256 * (1 + 2 * BF16.roundoff), slips={
-          257: "with 8 significant bits, how far apart are neighbours there?",
-          264: "that is with 6 bits after the point", 256.0078125: "after 1, yes; and here?"},
-          tolerance=1e-3),
-    "two above: so 256 + 1 is a tie, and goes to 256",
-)
-
 largest_scale = question(
     "pause-largest-scale",
     "The largest gradient is 0.01. By which power of two may the loss be multiplied at most, so "
@@ -45,16 +25,6 @@ largest_scale = question(
           23: "0.01 times that is 83,886", 16: "that is for gradients near 1",
           9: "a gradient below 1 leaves more room, not less"}),
     "0.01 times this is 41,943, and the next power is over 65,504",
-)
-
-half_of_the_scale = question(
-    "pause-half-of-the-scale",
-    "A scaler stands at 65,536 and doubles after 2,000 clean steps. From 131,072 on, gradients "
-    "overflow. In the long run, one step in how many is skipped?",
-    Asked("steps", 2001, slips={
-          2000: "these are the clean ones, and then?", 4000: "it is halved once, not twice",
-          1: "at 65,536 nothing overflows"}, tolerance=1e-4),
-    "2,000 clean steps, then one that is lost: that is how it is meant",
 )
 
 who_is_told = question(
@@ -76,6 +46,16 @@ two_units = question(
           1.0: "three of four shares came in another unit", 4.0: "its own share has its own unit",
           0.8125: "that is what the three others get"}),
     "and the three others get 0.81: one step of too much, another of too little, and no error",
+)
+
+next_after_256 = question(
+    "pause-next-after-256",
+    "Which number of bf16 is the next after 256?",
+    Asked("next", 256 * (1 + 2 * BF16.roundoff), slips={
+          257: "with 8 significant bits, how far apart are neighbours there?",
+          264: "that is with 6 bits after the point", 256.0078125: "after 1, yes; and here?"},
+          tolerance=1e-3),
+    "two above: so 256 + 1 is a tie, and goes to 256",
 )
 
 three_parts = question(
@@ -106,35 +86,6 @@ up_how_often = question(
           0.001: "how far is the neighbour?", 0.5: "that is for half of the way",
           0.872: "that is the probability to stay"}),
     "0.001 of 0.0078: one step in eight moves, and moves eight times too far",
-)
-
-which_way_stops = question(
-    "pause-which-way-stops",
-    "A weight is 1 and is kept in bf16. Each step adds 0.001, and the nearest number is taken. "
-    "Where is it after 1,000 steps?",
-    Asked("weight", 1.0, slips={
-          2.0: "is the first sum nearer to the weight or to the next number?",
-          1.0078125: "is the first sum nearer to that or to the old weight?"}, tolerance=1e-3),
-    "each step is lost, and so are all of them",
-)
-
-one_of_448 = question(
-    "pause-one-scale-for-all",
-    "A tensor's largest number is 100 times its usual one. It is scaled so that the largest is "
-    "448, and cast to E4M3. Do the usual numbers lose digits?",
-    Chosen("digits", "none", {
-           "some": "they become about 4.5: is that below the smallest normal number, 1/64?",
-           "all": "they become about 4.5: is that below the smallest normal number, 1/64?"}),
-    "a float has the same digits over its whole window, here a factor of 28,672",
-)
-
-bytes_of_a_scale = question(
-    "pause-bits-of-a-scale",
-    "Blocks of 32 numbers of four bits share a scale of eight bits. How many bits does a number "
-    "take?",
-    Asked("bits", 4 + 8 / 32, slips={
-          4: "and the scale?", 12: "32 of them share it", 4.5: "that is blocks of 16"}),
-    "a quarter of a bit for a window of one's own",
 )
 
 rounded_anew = question(
@@ -197,16 +148,6 @@ one_rate_at_most = question(
     "its root is then 0.1, as much as the first average takes",
 )
 
-same_bits_twice = question(
-    "pause-same-bits-twice",
-    "A run is started twice with the same seed, on the same GPUs, with the same batches. A kernel "
-    "adds gradients with atomic additions, in the order in which blocks end. Are the bits equal?",
-    Chosen("equal", "not always", {
-           "always": "is the order in which blocks end the same?",
-           "never": "small sums may be exact in any order"}),
-    "the order is not part of the program",
-)
-
 same_row = question(
     "pause-same-row",
     "This product has 64 terms. Which change gives a row the same bits in any batch, and still "
@@ -216,16 +157,6 @@ same_row = question(
            "as many parts as idle cores": "does that depend on the batch?",
            "a fixed seed": "what is random in it?"}),
     "the order must depend on the row only, not on who else is there",
-)
-
-room_in_64_bits = question(
-    "pause-room-in-64-bits",
-    "The largest number is 2^42 units, and integers of 64 bits end at 2^63. How many numbers may "
-    "be added, even if all are as large as that?",
-    Asked("numbers", 2.0**21, slips={
-          2.0**22: "one of the 64 bits is the sign", 2.0**42: "that is the size of one",
-          21.0: "that is the number of spare bits"}),
-    "two million shares of each number: no run has as many",
 )
 
 gather_or_whole = question(

@@ -66,16 +66,6 @@ the_first_step = question(
     "everything is in one bucket, which is ready when the backward pass is over",
 )
 
-gradients_at_once = question(
-    "pause-gradients-at-once",
-    "A compiler makes one graph of a whole model. DDP wraps it, in 20 buckets, and the all-reduce "
-    "takes half as long as the backward pass. How much of it is hidden, in percent?",
-    Asked("hidden", 0, "%", {
-          95: "when does autograd hand over the first gradient?",
-          100: "when does autograd hand over the first gradient?"}),
-    "the backward pass is one node of autograd: all gradients come when it is over",
-)
-
 _TIME = contended_bucketed_time(80*ms, 40*ms, 10, 0, 0.25)
 
 four_times_the_start = question(
@@ -163,17 +153,6 @@ sixteen_kernels = question(
     "all of it, as before: however short the last kernel, it holds the processors until its end",
 )
 
-who_started_first = question(
-    "pause-who-started-first",
-    "One connection. The host launches a gather on stream 1, then the product that waits for it, "
-    "then another gather on stream 1. When can the second gather start at the earliest?",
-    Chosen("starts", "when the product starts", {
-           "when the first gather ends": "what stands before it in the connection?",
-           "when the product ends": "it must have started, no more",
-           "at once": "it is on the stream of the first gather"}),
-    "so a gather that is launched after a layer's ten kernels waits for nine of them",
-)
-
 waits_for_the_host = question(
     "pause-waits-for-the-host",
     "In a long row of kernels each takes 4 µs, and its launch 10 µs. For how much of the time does "
@@ -183,16 +162,6 @@ waits_for_the_host = question(
           1000 / 14: "a kernel runs while the next one is launched",
           400 / 14: "a kernel runs while the next one is launched"}),
     "a kernel every 10 µs, of which it computes for 4: a GPU twice as fast would gain nothing",
-)
-
-its_own_piece = question(
-    "pause-its-own-piece",
-    "Eight ranks hold 50 MB of an operand each. How many bytes has a rank received when it begins "
-    "with its last piece?",
-    Asked("received", 7 * 50*MB, "B", {
-          400*MB: "its own piece is there", 50*MB: "how many pieces came before it?",
-          300*MB: "the last piece must be there, too"}),
-    "seven pieces, and nothing is left to receive while it multiplies the last one",
 )
 
 both_products = question(
@@ -215,25 +184,6 @@ nobody_meets = question(
           70*us: "that is when the message has arrived",
           60*us: "a put travels as long as a message"}),
     "a put waits for the place alone, and a message for the later of the two",
-)
-
-how_many_puts = question(
-    "pause-how-many-puts",
-    "How many puts does each rank make in the ring all-reduce of 8 ranks?",
-    Asked("puts", 2 * (8 - 1), slips={
-          7: "the sums must be handed round as well", 8: "in how many rounds does a rank send?",
-          16: "a rank need not send its part to itself", 6: "that is for four ranks"}),
-    "one in each of the 2 (P - 1) rounds, as many as it would send messages",
-)
-
-less_what_is_alone = question(
-    "pause-less-what-is-alone",
-    "A wrapper leaves 90 ms exposed. 'alone' has 30 ms, and the messages by themselves take 120. "
-    "Which share of the messages is hidden, in percent, if the host takes as long as alone?",
-    Asked("hidden", 100 * (1 - (90 - 30) / 120), "%", {
-          25: "not all that is exposed is communication", 75: "that is the exposed time of what?",
-          100 / 3: "it is a share of the messages"}),
-    "60 ms of 120 are left; without 'alone' one would have found half of that share",
 )
 
 bound_by_memory = question(
