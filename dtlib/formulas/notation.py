@@ -139,6 +139,8 @@ _SYMBOLS = (
     Symbol("busiest", r"m_\text{max}", "", "load of the busiest expert, over the mean load", _MODEL,
            (1, 1.2, 4.5)),
     Symbol("seq", "s", "", "tokens in one sequence", _MODEL, (1024, 4096, 131072)),
+    Symbol("chunk_tokens", r"s_\text{piece}", "", "tokens whose loss is computed at once", _MODEL,
+           (1, 256, 1024)),
     Symbol("micro_batch", "b", "", "sequences in one micro-batch of one rank", _MODEL, (1, 4, 32)),
     Symbol("tokens_per_rank", r"\tau", "", "tokens that one rank works on in one step", _MODEL,
            (2048, 16384, 2**20)),

@@ -1,7 +1,7 @@
 """What a rank must hold, and how it comes to hold less.
 
-`account`, the memory of a rank term by term, `live`, when each byte is there, and `meter`, which
-counts them; `zero`, `recompute` and `offload`, three ways to hold less.
+`account`, the memory of a rank term by term, `live`, when each byte is there, and `meter` and
+`peak`, which count them; `zero`, `recompute` and `offload`, three ways to hold less.
 """
 
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dtlib.memory.account.gpt import GPTTensor, gpt_kept_tensors
     from dtlib.memory.live import LiveSetError, Life, LiveSet, check_fits, training_lives, gpt_lives
     from dtlib.memory.meter import Meter, saved_tensor_bytes, saved_by_operation
+    from dtlib.memory.peak import PeakMeter
     from dtlib.memory.zero.square import (
         whole_update, parts_update, square_gap, check_elementwise, NormalisedSGD,
     )

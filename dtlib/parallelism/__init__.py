@@ -37,10 +37,12 @@ if TYPE_CHECKING:
         TensorParallelBlock, tensor_parallel, shard_state, merge_states,
     )
     from dtlib.parallelism.tensor.vocab_loss import vocab_parallel_cross_entropy
+    from dtlib.parallelism.tensor.chunked_loss import chunked_cross_entropy
     from dtlib.parallelism.tensor.splits import split_steps, run_split
     from dtlib.parallelism.tensor.cost import (
         activation_message_bytes, tensor_parallel_layer_bytes, tensor_forward_headroom,
         tensor_parallel_time, head_imbalance_fraction, vocab_loss_bytes, gathered_logits_bytes,
+        loss_pieces_bytes,
     )
     from dtlib.parallelism.sequence.softmax_state import SoftmaxState, softmax_monoid
     from dtlib.parallelism.sequence.masks import (

@@ -1,1 +1,1 @@
-"""Tensor parallelism: `cuts`, `layers`, `model`, `vocab_loss`, `splits`, and its `cost`."""
+"""Tensor parallelism: `cuts`, `layers`, `model`, two losses, `splits`, and its `cost`."""

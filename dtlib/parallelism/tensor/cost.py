@@ -103,6 +103,25 @@ def gathered_logits_bytes(micro_batch, seq, vocab, tp, element_bytes):
 
 
 @formula(
+    r"M_\text{pieces}",
+    "B",
+    "counted from the operations",
+    "numbers of one width; logits divided by words, and five tensors of their size at once",
+)
+def loss_pieces_bytes(chunk_tokens, micro_batch, seq, hidden, vocab, tp, element_bytes):
+    """What a rank makes at once for a loss in pieces: one piece's logits, and both gradients.
+
+    A piece's logits are there five times at the worst moment: themselves, their exponentials, the
+    gradients that come back on two paths, and the sum of these. The gradients of the stream and of
+    the head are there from the first piece on.
+
+    >>> loss_pieces_bytes(2, micro_batch=1, seq=3, hidden=4, vocab=14, tp=2, element_bytes=8)
+    880.0
+    """
+    return element_bytes * ((5 * chunk_tokens + hidden) * vocab / tp + micro_batch * seq * hidden)
+
+
+@formula(
     r"T_\text{tensor}",
     "s",
     _MEGATRON,

@@ -10,6 +10,7 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Chosen, Numbers
 from dtlib.exercises.judge import call, function, functions, items, real, whole
 from dtlib.exercises.judges.arrays import same_array
+from dtlib.exercises.judges.pieces import same_pieces, texts
 from dtlib.exercises.verdict import NotYet
 from dtlib.later import np
 
@@ -304,5 +305,40 @@ three_numbers = Made(
         "on what scale": lambda: (_part, lambda parts: _merge(parts, scaled=False)),
         "must be a finite number": lambda: (_unscaled_part, _merge),
         "(part, merge)": lambda: _part,
+    },
+)
+
+
+def _pieces(x, weight, targets, size, *, weigh=True, short=True, adds=True, mean=True):
+    count = (targets != -100).sum()
+    loss, dx, dweight = 0.0, np.zeros_like(x), np.zeros_like(weight)
+    for first in range(0, len(x) if short else len(x) // size * size, size):
+        piece = slice(first, first + size)
+        rows = np.flatnonzero(targets[piece] != -100)
+        own = max(1, len(rows)) * -(-len(x) // size)  # for a mean of means
+        share = (1 / count if weigh else 1 / own) * (1 if mean else count)
+        logits = x[piece] @ weight.T
+        logits -= logits.max(axis=1, keepdims=True)
+        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        p = np.exp(logits)
+        chosen, slope = targets[piece][rows], np.zeros_like(p)
+        loss -= logits[rows, chosen].sum() * share
+        slope[rows] = p[rows] * share
+        slope[rows, chosen] -= share
+        dx[piece] = slope @ weight
+        dweight = adds * dweight + slope.T @ x[piece]
+    return loss, dx, dweight
+
+
+loss_in_pieces = Function(
+    "ex-loss-in-pieces",
+    About("A loss in pieces", "design", 2, 15, "add up a loss and its gradients piece by piece"),
+    "pieces(x, weight, targets, size)", _pieces, texts, same_pieces,
+    "no more logits than a piece has, and the gradients of the whole",
+    {
+        "a mean of means weighs a target more where its piece has few": {"weigh": False},
+        "the last piece may be short": {"short": False},
+        "every piece adds to the gradient of weight": {"adds": False},
+        "the mean, please": {"mean": False},
     },
 )

@@ -145,6 +145,16 @@ embedded_tokens = question(
     "half of what a layer sends forward, although seven of the eight summands of a token are zeros",
 )
 
+mean_of_pieces = question(
+    "pause-mean-of-pieces",
+    "A piece of tokens has three targets with a mean loss of 2, another has one target with a loss "
+    "of 6. What is the mean loss of both together?",
+    Asked("loss", (3 * 2 + 1 * 6) / (3 + 1), slips={
+          (2 + 6) / 2: "that is the mean of two means; how many targets has each?",
+          3 * 2 + 1 * 6: "that is the sum"}),
+    "sums add up and means do not, so a piece gives its sum and the count is known before",
+)
+
 as_long_to_start = question(
     "pause-as-long-to-start",
     "A ring of eight ranks, 450 GB/s and 5 µs for each message to start. The width is 4,096, with "
