@@ -12,8 +12,9 @@ import argparse
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 
 from dtlib import recordings
@@ -26,6 +27,7 @@ from dtlib.scaling_laws.grid.predictions import prediction_of
 from dtlib.scaling_laws.grid.recorded import NAME, run_of
 from dtlib.scaling_laws.grid.training import claim, finished, train_next
 
+CELL = tuple(one.name for one in fields(Cell))
 SEALED = {"reduced": (1,), "full": (1,)}  # from which seeds a family's predictions are made
 
 
@@ -76,17 +78,31 @@ def said(folder: Path) -> list[dict]:
 
 
 def record_grid(folder: Path) -> None:
-    """Write the recording of all cells of a folder that are finished, and of what was predicted.
+    """Write the recording of the families of a folder that are finished, and of what was predicted.
 
     Raises OrderError where a held-out run does not follow from its prediction.
     """
     E, predictions = ZipfWords().E, said(folder)
-    found = sorted(results(folder), key=lambda cell: (cell["width"], cell["tokens"], cell["seed"]))
+    found = sorted(whole(results(folder)), key=itemgetter("width", "tokens", "seed"))
     check_order(map(prediction_of, predictions), [run_of(cell, E) for cell in found])
     recordings.save(
         NAME, by_cell(found), unit="nats per letter above E", E=E, predictions=predictions,
         runs=named_runs(without_copies(found)),
     )  # fmt: skip
+
+
+def whole(found: Sequence[dict]) -> list[dict]:
+    """The finished cells without those of a family and seed of which some are still missing."""
+    done = {name_of(cell) for cell in found}
+    seeds = {cell["seed"] for cell in found}
+    families = [{one.name for one in family(most, s)} for most in (REDUCED, FULL) for s in seeds]
+    partly = set().union(*families) - set().union(*(one for one in families if one <= done))
+    return [cell for cell in found if name_of(cell) not in partly]
+
+
+def name_of(result: dict) -> str:
+    """The name of the cell whose result this is."""
+    return Cell(**{key: result[key] for key in CELL}).name
 
 
 def by_cell(found: Sequence[dict]) -> dict[str, list[float]]:

@@ -113,6 +113,16 @@ what_pins_a_floor = question(
     "a floor is seen where a curve bends toward it",
 )
 
+luck_or_form = question(
+    "pause-luck-or-form",
+    "If each run missed its law by luck alone, how would the misses of a second grid, with other "
+    "seeds, go with those of the first?",
+    Chosen("misses", "not at all", {
+           "the same runs would miss by the same": "does a seed know the luck of another?",
+           "the other way round": "does luck keep an account?"}),
+    "luck of two seeds does not correlate; a wrong form does",
+)
+
 share_of_tables = question(
     "pause-share-of-tables",
     "A layer of width d has 12 d^2 parameters in its matrices, and 100 d in its tables and the "
