@@ -39,7 +39,8 @@ def reproducible_sum(shares_sn: torch.Tensor, group) -> torch.Tensor:
     require(math.isfinite(most), owner, "the largest number", most, "finite")
     require(count <= 2**HEADROOM, owner, "shares", count, "at most 2^20")
     exponent = math.frexp(most)[1] - _DIGITS
-    whole = torch.round(_times_power(shares_sn.double(), -exponent)).long().sum(0)
+    units = _times_power(shares_sn.double(), -exponent)
+    whole = torch.round(units).long().sum(0)
     dist.all_reduce(whole, group=group)
     return _times_power(whole.double(), exponent)
 

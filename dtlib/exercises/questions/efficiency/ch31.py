@@ -153,15 +153,15 @@ sixteen_kernels = question(
     "all of it, as before: however short the last kernel, it holds the processors until its end",
 )
 
-waits_for_the_host = question(
-    "pause-waits-for-the-host",
-    "In a long row of kernels each takes 4 µs, and its launch 10 µs. For how much of the time does "
-    "the GPU wait for the host, in percent?",
-    Asked("waits", 100 * (1 - 4 / 10), "%", {
-          40: "that is the share in which it computes",
-          1000 / 14: "a kernel runs while the next one is launched",
-          400 / 14: "a kernel runs while the next one is launched"}),
-    "a kernel every 10 µs, of which it computes for 4: a GPU twice as fast would gain nothing",
+beside_a_message = question(
+    "pause-beside-a-message",
+    "On eight ranks a message takes longer than the product of a piece. Which share of the "
+    "arithmetic runs beside a message?",
+    Asked("share", 7 / 8, slips={
+          1: "what is on its way when the last piece is there?",
+          6 / 8: "the rank's own piece is multiplied beside the first message",
+          1 / 8: "that is what runs beside nothing"}),
+    "all pieces but the last: beside each of seven messages one",
 )
 
 both_products = question(
