@@ -3,6 +3,7 @@
 from itertools import accumulate
 
 from book.motifs.marks import HEIGHT, WIDTH, Motif, log_scale, scale
+from dtlib.efficiency.architecture.cost import latent_equal_kv_heads
 from dtlib.efficiency.compression.cost import gathered_over_dense_ratio
 from dtlib.efficiency.overlap.buckets import best_cut, cut_ends
 from dtlib.efficiency.precision.formats import E4M3
@@ -53,4 +54,18 @@ def growing() -> Motif:
     return motif
 
 
-CHAPTERS = {"28": border, "30": grids, "31": growing}
+def kept() -> Motif:
+    """What one token leaves: a key and a value of 128 heads, of 8, and of none but a latent."""
+    motif, across, wide = Motif(), 64, (WIDTH - 16) / 64
+    for i in range(128):
+        x, y = 8 + (i % across) * wide, 8 + (i // across) * 22
+        motif.bar(x, y, wide - 2, 9, "forward")
+        motif.bar(x, y + 11, wide - 2, 9, "backward")
+    for i in range(8):
+        motif.bar(8 + i * wide, 62, wide - 2, 9, "forward")
+        motif.bar(8 + i * wide, 73, wide - 2, 9, "backward")
+    motif.bar(8, 96, latent_equal_kv_heads(512, 64, 128) * wide, 18, "communication")
+    return motif
+
+
+CHAPTERS = {"28": border, "30": grids, "31": growing, "31a": kept}

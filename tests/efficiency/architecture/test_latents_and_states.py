@@ -83,6 +83,7 @@ def test_published_caches():
     plain = grouped_cache_bytes(61, 128, 128, 1, 2)
     assert round(plain / kv_bytes(deepseek)) == 57
     assert kv_bytes(llama, tp=8) < kv_bytes(deepseek) < kv_bytes(llama)
+    assert round(grouped_cache_bytes(61, 8, 128, 1, 2) / kv_bytes(deepseek), 1) == 3.6
     assert kv_bytes(deepseek) / 61 / 512 == latent_equal_kv_heads(512, 64, 128)
 
 
