@@ -54,6 +54,16 @@ if TYPE_CHECKING:
         sparse_border_ranks,
         sparse_message_fraction,
     )
+    from dtlib.efficiency.asynchrony.rules import (
+        Asynchronous,
+        Reply,
+        Rule,
+        StaleSynchronous,
+        Synchronous,
+    )
+    from dtlib.efficiency.asynchrony.history import Arrival, History, descend, simulate_server
+    from dtlib.efficiency.asynchrony.stability import stability_border, stale_descent
+    from dtlib.efficiency.asynchrony.server import parameter_server
     from dtlib.efficiency.asynchrony.two_level import (
         DiLoCo,
         LocalSGD,
@@ -64,6 +74,27 @@ if TYPE_CHECKING:
     )
     from dtlib.efficiency.asynchrony.scaffold import SCAFFOLD
     from dtlib.efficiency.asynchrony.fixed_point import local_fixed_point
+    from dtlib.efficiency.asynchrony.gossip import (
+        check_doubly_stochastic,
+        exponential_mixing,
+        gossip,
+        ring_mixing,
+        spectral_gap,
+    )
+    from dtlib.efficiency.asynchrony.rollouts import (
+        Admission,
+        Shares,
+        importance,
+        simulate_rollouts,
+    )
+    from dtlib.efficiency.asynchrony.post_training import post_train
+    from dtlib.efficiency.asynchrony.cost import (
+        local_step_time,
+        queue_generator_idle_fraction,
+        queue_trainer_idle_fraction,
+        streamed_step_time,
+        turns_idle_fraction,
+    )
     from dtlib.efficiency.precision.formats import (
         BF16,
         E2M1,

@@ -11,6 +11,7 @@ _BATCH = "Batches and the noise of a gradient"
 _CODED = "Compressed gradients"
 _OVERLAP = "What runs beside what"
 _REMEMBERED = "What a model keeps of its text"
+_APART = "Ranks that meet seldom"
 
 LATER = (
     Symbol("token_bytes", r"b_\text{tok}", "B", "bytes that hold one token of the input", _DATA,
@@ -209,4 +210,17 @@ LATER = (
            _REMEMBERED, (3e8, 4e10)),
     Symbol("most_nodes", r"N_\text{lim}", "", "nodes to which one token may be sent", _REMEMBERED,
            (1, 4)),
+    Symbol("meeting", r"T_\text{meet}", "s", "time in which all ranks average their weights",
+           _APART, (0.1, 60)),
+    Symbol("inner_steps", r"H_\text{in}", "", "steps that a rank takes between two meetings",
+           _APART, (1, 4, 500)),
+    Symbol("fragments", r"N_\text{frag}", "", "parts of the weights that meet at different times",
+           _APART, (1, 4, 24)),
+    Symbol("hiding_steps", r"h_\text{hide}", "", "steps that a meeting may last unnoticed", _APART,
+           (1, 2, 5)),
+    Symbol("generating", r"T_\text{gen}", "s",
+           "time in which the generators, all busy, make the samples of one update", _APART,
+           (10, 600)),
+    Symbol("training", r"T_\text{upd}", "s", "time of one update from its samples", _APART,
+           (5, 300)),
 )  # fmt: skip

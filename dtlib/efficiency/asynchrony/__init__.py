@@ -1,4 +1,5 @@
-"""Asynchrony: `two_level`, optimizers that meet every H steps; `scaffold`, one that is corrected.
+"""Asynchrony: the `rules` of a server, its `history`, and the border of `stability`.
 
-`fixed_point`, where local steps end.
+`server`, on ranks; `two_level`, `scaffold` and `fixed_point`, local steps; `gossip`; `rollouts` and
+`post_training`, generators and a trainer; and `cost`.
 """
