@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         half_ring_all_reduce, multi_rail_ring_all_reduce, hierarchical_all_reduce,
     )
     from dtlib.collectives.builders.all_to_all import (
-        bruck_all_to_all, packed, packed_messages, Packed,
+        bruck_all_to_all, two_level_all_to_all, packed, packed_messages, Packed,
     )
     from dtlib.collectives.builders.double_binary_tree import (
         double_binary_tree_reduce, double_binary_tree_all_reduce,
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     )
     from dtlib.collectives.cost.levels import (
         hierarchical_all_reduce_time, multi_rail_ring_all_reduce_time,
+        two_level_all_to_all_time, dealt_all_gather_time,
     )
     from dtlib.collectives.drawing import draw, timeline
     from dtlib.collectives.nccl.model import (

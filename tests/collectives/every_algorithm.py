@@ -27,6 +27,12 @@ def multi_rail_in_pairs(P):
     return c.multi_rail_ring_all_reduce(P // 2, 2) if pairs else c.ring_all_reduce(P)
 
 
+def two_level_in_pairs(P):
+    """In nodes of two ranks; where that does not come out even, pairwise."""
+    pairs = P > 0 and P % 2 == 0
+    return c.two_level_all_to_all(P // 2, 2) if pairs else c.pairwise_all_to_all(P)
+
+
 ANY_P = {
     c.ring_reduce_scatter: c.check_reduce_scatter,
     c.ring_all_gather: c.check_all_gather,
@@ -40,6 +46,7 @@ ANY_P = {
     double_tree_in_three_segments: c.check_all_reduce,
     c.pairwise_all_to_all: c.check_all_to_all,
     c.bruck_all_to_all: c.check_all_to_all,
+    two_level_in_pairs: c.check_all_to_all,
     c.flat_scatter: c.check_scatter,
     c.flat_gather: c.check_gather,
     c.tree_scatter: c.check_scatter,

@@ -18,6 +18,7 @@ from every_algorithm import (
     multi_rail_in_pairs,
     name,
     sizes,
+    two_level_in_pairs,
 )
 
 from dtlib import collectives as c
@@ -58,6 +59,7 @@ HANDING_ON = (
     c.scatter_all_gather_broadcast,
     c.half_ring_all_gather,
     c.bruck_all_to_all,
+    two_level_in_pairs,
 )
 PROMISES = {
     c.check_broadcast: c.PRIMITIVES["broadcast"],

@@ -34,6 +34,45 @@ def bruck_all_to_all(P: int) -> Schedule:
     return Schedule(P, P * P, rounds, "Bruck all-to-all", parts=P)
 
 
+def two_level_all_to_all(nodes: int, ranks_per_node: int) -> Schedule:
+    """First each rank passes to rank j of its node what is for the ranks j of all nodes; then on.
+
+    In a node's round t, rank i passes to its neighbour j = i + t the blocks for every rank j;
+    afterwards, in round t, rank j of node a passes to rank j of node a + t all blocks of its node
+    for it. G - 1 cheap rounds and N - 1 expensive ones take the place of P - 1. As in
+    `bruck_all_to_all`, blocks that travel together are a message of their own each: see `Packed`.
+
+    >>> print(two_level_all_to_all(2, 2))
+    two-level all-to-all: 4 ranks, 16 chunks, 2 rounds, 16 messages
+    round 0: 0→1 keeps chunk 1, 0→1 keeps chunk 3, 1→0 keeps chunk 4, 1→0 keeps chunk 6, 2→3 keeps
+      chunk 9, 2→3 keeps chunk 11, 3→2 keeps chunk 12, 3→2 keeps chunk 14
+    round 1: 0→2 keeps chunk 2, 0→2 keeps chunk 6, 1→3 keeps chunk 3, 1→3 keeps chunk 7, 2→0 keeps
+      chunk 8, 2→0 keeps chunk 12, 3→1 keeps chunk 9, 3→1 keeps chunk 13
+    """
+    N, G = nodes, ranks_per_node
+    if min(N, G) < 1:
+        raise ValueError(f"nodes and ranks_per_node must be at least 1; got {N} and {G}")
+    node, rank, other = (axis.ravel() for axis in np.indices((N, G, N)))
+    inside = [
+        Round(
+            src := node * G + rank,
+            node * G + (to := (rank + t) % G),
+            src * N * G + other * G + to,
+        )
+        for t in range(1, G)
+    ]
+    node, rank, origin = (axis.ravel() for axis in np.indices((N, G, G)))
+    across = [
+        Round(
+            node * G + rank,
+            dst := (node + t) % N * G + rank,
+            (node * G + origin) * N * G + dst,
+        )
+        for t in range(1, N)
+    ]
+    return Schedule(N * G, (N * G) ** 2, inside + across, "two-level all-to-all", parts=N * G)
+
+
 def packed(round: Round) -> Round:
     """The traffic of a round if all chunks from one rank to another travel as one message.
 

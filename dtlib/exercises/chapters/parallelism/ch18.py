@@ -12,6 +12,7 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.exercises.judge import items, real, whole
 from dtlib.exercises.judges.arrays import same_array
+from dtlib.exercises.judges.experts import same_experts
 from dtlib.exercises.verdict import NotYet
 from dtlib.later import np
 
@@ -314,27 +315,32 @@ def _scores() -> Iterator[tuple[str, tuple]]:
         yield from ((where, (rng.random(experts), k, nodes, most)) for _ in range(8))
 
 
-def _same_experts(given: Any, right, score, k: int, nodes: int, most: int) -> None:
-    given = [whole(expert, "an expert") for expert in items(given, "the result", k)]
-    if len(set(given)) != k or not set(given) <= {*range(len(score))}:
-        raise NotYet(f"name {k} different experts")
-    if len({expert * nodes // len(score) for expert in given}) > most:
-        raise NotYet("the token visits too many nodes")
-    if set(given) != set(right):
-        raise NotYet("which nodes have the largest sums, and which experts on them are best?")
-    if given != list(right):
-        raise NotYet("the right experts; the best must stand first")
-
-
 at_most_m_nodes = Function(
     "ex-at-most-m-nodes",
     About("At most M nodes", "design", 3, 30,
           "choose experts on a limited number of nodes", ("Def.5",)),
-    "limited(score, k, nodes, most)", _limited, _scores, _same_experts,
+    "limited(score, k, nodes, most)", _limited, _scores, same_experts,
     "right for 32 tokens, also where no node is left out",
     {
         "a node counts by the sum of its k / most best, not by its best one": {"width": 1},
         "visits too many nodes": lambda score, k, nodes, most: np.argsort(-score)[:k],
         "the best must stand first": lambda *token: _limited(*token)[::-1],
     },
+)
+
+gather_in_one_node = Numbers(
+    "ex-gather-in-one-node",
+    About("A gather in one node", "derive", 2, 12,
+          "weigh starts against bytes in two ways of dispatch"),
+    [
+        Asked("(a)", 1, slips={8: "an all-to-all sends a copy for each expert, a gather one a rank",
+              7 / 8: "one copy in eight stays at home"}),
+        Asked("(b)", 4, slips={1: "now a token has two copies, not eight", 0.25: "upside down",
+              3.5: "one copy in eight stays at home"}),
+        Asked("(c)", 23, "tokens", {
+              24: "whole tokens: with one more the gather is already slower",
+              25: "one copy in eight stays at home",
+              17: "the all-to-all has bytes to send as well"}, tolerance=1e-6),
+    ],
+    "four starts saved, for five and a quarter rows of every token",
 )

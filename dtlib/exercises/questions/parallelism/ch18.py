@@ -34,6 +34,8 @@ _GRADIENT = _gradient_of_score(Fraction(4, 10), Fraction(2, 10), 3, 9)
 _WANTED = dict(zip("ABCDEF", (0, 1, 0, 0, 1, 1), strict=True))
 _ON_RANK_ONE = " ".join(letter for letter, expert in _WANTED.items() if expert == 1)
 _JOURNEYS = routed_bytes(tokens_per_rank=8, chosen=2, hidden=16, ep=4, element_bytes=8)
+_EVERYTHING = 63 * 1  # rows that a rank receives for each of its own, in a gather
+_COPIES = routed_bytes(1, chosen=8, hidden=1, ep=64, element_bytes=1) / 2
 _H100 = catalog["h100-sxm"].peak("bf16")
 _RATE = expert_parallel_width(10**9, 2, _H100, beta=1) / 2048
 _SIX_TO_FOUR = _balance((0.6, 0.4), ((6 * 0.51 + 4 * 0.01) / 10, (6 * 0.49 + 4 * 0.99) / 10))
@@ -121,6 +123,16 @@ rate_for_fine_experts = question(
           _RATE * 3 / 2: "it need not be the whole ratio of FLOP/s to bytes/s",
           _RATE / 2: "a number has two bytes"}),
     "between a port of the network and NVLink, which is why the first hides nothing",
+)
+
+eight_experts_on_eight_ranks = question(
+    "pause-eight-experts-on-eight-ranks",
+    "Sixty-four ranks, and every token has eight experts, each on another rank. How many times as "
+    "many bytes does a rank receive if all tokens are gathered as if only copies are sent?",
+    Asked("times", _EVERYTHING / _COPIES, slips={
+          64: "and how many copies of a token are sent?",
+          _COPIES / _EVERYTHING: "upside down"}),
+    "a gather makes a copy for each rank, an all-to-all one for each expert",
 )
 
 token_without_a_place = question(
