@@ -24,6 +24,7 @@ a ping-pong as long as the rank says that began it.
     bucket-dial-2-ranks     see parallelism/bucket_dial.py
     overlap-exposed-2-ranks     see efficiency/overlap_exposed.py
     reproducible-sums-4-ranks   see efficiency/reproducible_sums.py
+    cache-reading-1-core    see efficiency/cache_reading.py
     strategies-against-torch    see parallelism/part_four.py
     memory-peak             see memory/memory_peak.py
     recompute-policies      see memory/recompute_policies.py
@@ -44,6 +45,7 @@ from benchmarks.collectives.collective_times import measure_collectives
 from benchmarks.collectives.eight_primitives import measure_eight_primitives
 from benchmarks.collectives.ring_timeline import measure_ring_timeline
 from benchmarks.composition.plan_on_ranks import measure_plan_on_ranks
+from benchmarks.efficiency.cache_reading import measure_cache_reading
 from benchmarks.efficiency.overlap_exposed import measure_exposed_overlap
 from benchmarks.efficiency.reproducible_sums import measure_reproducible_sums
 from benchmarks.foundations.data_loader import measure_data_loader
@@ -192,6 +194,7 @@ def main() -> None:
         ("bucket-dial-2-ranks", measure_bucket_dial),
         ("overlap-exposed-2-ranks", measure_exposed_overlap),
         ("reproducible-sums-4-ranks", measure_reproducible_sums),
+        ("cache-reading-1-core", measure_cache_reading),
         ("strategies-against-torch", measure_part_four),
         ("memory-peak", measure_memory_peak),
         ("recompute-policies", measure_recompute_policies),
