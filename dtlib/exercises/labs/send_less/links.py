@@ -51,7 +51,7 @@ def why_not_real() -> str:
     try:
         with cabled(2, 1e9):
             return ""
-    except subprocess.CalledProcessError as error:
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         return f"{' '.join(error.cmd[:3])} fails here"
 
 
