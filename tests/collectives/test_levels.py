@@ -136,3 +136,19 @@ def test_a_third_level_is_a_hierarchy_across_hierarchies():
     podded = replace(machine(4, 2), pod_nodes=2)
     out = [v for p, v in podded.edge_loads(three, 1).items() if p.kind == "pod"]
     assert set(out) == {1}
+
+
+@pytest.mark.parametrize(("inside", "nic"), [(450, 50), (900, 50), (900, 100)])
+def test_the_walls_are_even_where_a_node_has_one_rank_more_than_the_ratio_of_its_links(inside, nic):
+    """By the loads of the busiest ports, as seconds; on sixteen nodes, two ranks to either side."""
+    border, nodes = 1 + inside // nic, 16
+    for gpus, narrow_outside in ((border - 2, True), (border + 2, False)):
+        here = machine(nodes, gpus, inside=(0, inside), nic=(0, nic))
+        loads = here.edge_loads(hierarchical_all_reduce(nodes, gpus), Fraction(1))
+        seconds = {
+            kind: max(Fraction(load) / rate for p, load in loads.items() if p.kind == kind)
+            for kind, rate in (("GPU", inside), ("NIC", nic))
+        }
+        assert seconds["GPU"] == Fraction(2 * (gpus - 1), gpus * inside)
+        assert seconds["NIC"] == Fraction(2 * (nodes - 1), nodes * gpus * nic)
+        assert (seconds["NIC"] > seconds["GPU"]) is narrow_outside

@@ -312,3 +312,22 @@ best_segments = Formula(
         "both phases inside stick out, the first and the last": {"phases": 1},
     },
 )
+
+_FEW = "how many ports does a node have, and what goes out of it?"
+
+wall_of_a_rack = Numbers(
+    "ex-wall-of-a-rack",
+    About("The wall of a rack", "compute", 2, 10, "find the narrow wall of a node of 72"),
+    [
+        Asked("(a)", 2e3 * 71 / 72 * 10 / 900, "ms", {
+              1e3 * 71 / 72 * 10 / 900: "a reduce-scatter and an all-gather"}, tolerance=0.005),
+        Asked("(b)", 2e3 * 10 / (72 * 50), "ms", {
+              400: "the ports of a node share what goes out of it",
+              1e3 * 10 / (72 * 50): "an all-reduce sends everything twice"}, tolerance=0.005),
+        Asked("(c)", 2e3 * 10 / (18 * 50), "ms", {
+              2e3 * 10 / (72 * 50): _FEW, 2e3 * 10 / (4 * 50): _FEW}, tolerance=0.005),
+        Asked("(d)", 10, slips={9: "a rank sends nothing to itself", 19: "with 100 GB/s"},
+              tolerance=1e-6),
+    ],
+    "more ports, and the narrow wall is inside",
+)

@@ -31,6 +31,16 @@ three_large_nodes = question(
     "the three nodes act as three ranks, whatever goes on within them",
 )
 
+border_of_a_node = question(
+    "pause-border-of-a-node",
+    "Nodes of eight GPUs, 450 GB/s inside and a port of 50 GB/s for each. From how many ranks in a "
+    "node would the inside take as long as the crossing, with very many nodes?",
+    Asked("ranks", 1 + 450 / 50, slips={
+          450 / 50: "of its node's G parts a rank passes on G - 1",
+          8: "at eight, which of the two takes longer?"}),
+    "a node of eight is just below: its network is the narrow wall, by a little",
+)
+
 switch_between_nodes = question(
     "pause-switch-between-nodes",
     "Four nodes, and a switch between them that adds. By which share does that which a node has to "
