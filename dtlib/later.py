@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import Any
 
 
-class _Later:
+class Later:
+    """A module by its name, imported when something of it is first asked for."""
+
     def __init__(self, name: str):
         self._name = name
 
@@ -19,5 +21,5 @@ class _Later:
         return found
 
 
-np = _Later("numpy")
-torch = _Later("torch")
+np = Later("numpy")
+torch = Later("torch")

@@ -2,15 +2,17 @@
 
 from math import ceil
 
-from dtlib.efficiency import ErrorFeedback, TopK
 from dtlib.exercises.declarations.declaration import About
 from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
-from dtlib.exercises.labs.send_less import laws
-from dtlib.exercises.labs.send_less import ways as ours
+from dtlib.later import Later
+
+laws = Later("dtlib.exercises.labs.send_less.laws")
+ours = Later("dtlib.exercises.labs.send_less.ways")
+book = Later("dtlib.efficiency")
 
 # fmt: off
-_D, _P = 64_066, 4
+_D = 64_066  # of 4 ranks, each
 _UNITS = 4 * ceil(_D / 512)
 _DENSE, _EIGHT, _TOP = 1.5 * 4 * _D, 3 * (_D + _UNITS), 3 * 8 * ceil(_D / 100)
 
@@ -44,7 +46,7 @@ largest = Made(
     "ex-less-largest",
     About("The largest, and where", "design", 2, 8,
           "write a compressor: its message, and what a message adds", needs="torch"),
-    laws.largest_law,
+    lambda answer: laws.largest_law(answer),
     lambda: ours.Largest,
     "the largest numbers of every rank arrive, with 4 bytes for each place",
     {
@@ -63,7 +65,7 @@ memory = Made(
     "ex-less-memory",
     About("What is owed", "design", 2, 8,
           "keep what was not sent, and only that", needs="torch"),
-    laws.memory_law,
+    lambda answer: laws.memory_law(answer),
     lambda: ours.Remembering,
     "what was left out is sent later, whatever the compressor; a NaN is not remembered",
     {
@@ -72,7 +74,7 @@ memory = Made(
         "the largest, step 1: another mean": lambda: ours.Everybodys,
         "the NaN of step 7 is still remembered": lambda: ours.Poisoned,
         "the ranks end up with different means": lambda: ours.OwnMean,
-        "derives from Compressor": lambda: lambda compressor: ErrorFeedback(compressor),
+        "derives from Compressor": lambda: lambda compressor: book.ErrorFeedback(compressor),
     },
 )
 
@@ -80,14 +82,14 @@ beat = Made(
     "ex-less-beat",
     About("Beat the given one", "design", 3, 15,
           "trade bytes against steps on a link of 1 Gbit/s", needs="torch"),
-    laws.race_law,
+    lambda answer: laws.race_law(answer),
     lambda: ours.Remembering(ours.Largest(0.01)),
     "ahead of the given one",
     {
-        "since the link is too slow": lambda: ErrorFeedback(TopK(0.1)),
-        "worse than those of whole gradients": lambda: TopK(0.003),
+        "since the link is too slow": lambda: book.ErrorFeedback(book.TopK(0.1)),
+        "worse than those of whole gradients": lambda: book.TopK(0.003),
         "different means": lambda: ours.OwnMean(ours.Largest(0.01)),
-        "nothing was sent": ours.Quiet,
+        "nothing was sent": lambda: ours.Quiet(),
         "pass your compressor": lambda: 3,
     },
 )
