@@ -7,8 +7,8 @@ from dtlib.exercises.declarations.made import Made
 from dtlib.exercises.declarations.numbers import Asked, Numbers
 from dtlib.later import Later
 
-laws = Later("dtlib.exercises.labs.send_less.laws")
-ours = Later("dtlib.exercises.labs.send_less.ways")
+judges = Later("dtlib.exercises.labs.send_less.laws")
+answers = Later("dtlib.exercises.labs.send_less.ways")
 book = Later("dtlib.efficiency")
 
 # fmt: off
@@ -46,18 +46,18 @@ largest = Made(
     "ex-less-largest",
     About("The largest, and where", "design", 2, 8,
           "write a compressor: its message, and what a message adds", needs="torch"),
-    lambda answer: laws.largest_law(answer),
-    lambda: ours.Largest,
+    lambda answer: judges.largest_law(answer),
+    lambda: answers.Largest,
     "the largest numbers of every rank arrive, with 4 bytes for each place",
     {
-        "or others instead of them": lambda: ours.Highest,
-        "of the largest numbers do not arrive": lambda: ours.OneShort,
-        "a place needs 4 bytes": lambda: ours.Wide,
-        "zeros need not travel": lambda: ours.Whole,
-        "sizes arrive, and signs do not": lambda: ours.Sizes,
-        "their sum is due": lambda: ours.Overwriting,
-        "arrive elsewhere": lambda: ours.Short,
-        "derives from Gathered": lambda: lambda share: ours.Largest(share),
+        "or others instead of them": lambda: answers.Highest,
+        "of the largest numbers do not arrive": lambda: answers.OneShort,
+        "a place needs 4 bytes": lambda: answers.Wide,
+        "zeros need not travel": lambda: answers.Whole,
+        "sizes arrive, and signs do not": lambda: answers.Sizes,
+        "their sum is due": lambda: answers.Overwriting,
+        "arrive elsewhere": lambda: answers.Short,
+        "derives from Gathered": lambda: lambda share: answers.Largest(share),
     },
 )
 
@@ -65,15 +65,15 @@ memory = Made(
     "ex-less-memory",
     About("What is owed", "design", 2, 8,
           "keep what was not sent, and only that", needs="torch"),
-    lambda answer: laws.memory_law(answer),
-    lambda: ours.Remembering,
+    lambda answer: judges.memory_law(answer),
+    lambda: answers.Remembering,
     "what was left out is sent later, whatever the compressor; a NaN is not remembered",
     {
-        "another mean than is due": lambda: ours.Forgetful,
-        "the largest, step 2: another mean": lambda: ours.OnlyTheLast,
-        "the largest, step 1: another mean": lambda: ours.Everybodys,
-        "the NaN of step 7 is still remembered": lambda: ours.Poisoned,
-        "the ranks end up with different means": lambda: ours.OwnMean,
+        "another mean than is due": lambda: answers.Forgetful,
+        "the largest, step 2: another mean": lambda: answers.OnlyTheLast,
+        "the largest, step 1: another mean": lambda: answers.Everybodys,
+        "the NaN of step 7 is still remembered": lambda: answers.Poisoned,
+        "the ranks end up with different means": lambda: answers.OwnMean,
         "derives from Compressor": lambda: lambda compressor: book.ErrorFeedback(compressor),
     },
 )
@@ -82,14 +82,14 @@ beat = Made(
     "ex-less-beat",
     About("Beat the given one", "design", 3, 15,
           "trade bytes against steps on a link of 1 Gbit/s", needs="torch"),
-    lambda answer: laws.race_law(answer),
-    lambda: ours.Remembering(ours.Largest(0.01)),
+    lambda answer: judges.race_law(answer),
+    lambda: answers.Remembering(answers.Largest(0.01)),
     "ahead of the given one",
     {
         "since the link is too slow": lambda: book.ErrorFeedback(book.TopK(0.1)),
         "worse than those of whole gradients": lambda: book.TopK(0.003),
-        "different means": lambda: ours.OwnMean(ours.Largest(0.01)),
-        "nothing was sent": lambda: ours.Quiet(),
+        "different means": lambda: answers.OwnMean(answers.Largest(0.01)),
+        "nothing was sent": lambda: answers.Quiet(),
         "pass your compressor": lambda: 3,
     },
 )
