@@ -10,6 +10,7 @@
     python -m book anywhere [NAME ...]   run what the site gives away where no book is; --colab
     python -m book serve FOLDER PORT     the built site, on this machine
     python -m book pdf [NAME ...]        the built site on paper: the book and each chapter
+    python -m book release               wheel, site and PDF of this edition, with their checksums
     python -m book speed [NAME ...]      what pages cost: bytes, requests, seconds, shift
     python -m book length [NAME ...]     the words that a chapter asks its reader to read
     python -m book course FOLDER         all labs as the sources of an nbgrader course
@@ -177,6 +178,15 @@ def pdf(names: Sequence[str]) -> int:
     return 0
 
 
+def release(names: Sequence[str]) -> int:
+    """What an edition gives away, from the built site: wheel, site, PDF, and their checksums."""
+    from book._press import release
+
+    for line in release.write(ROOT / "_build/html", ROOT / "_build/release"):
+        print(line, flush=True)
+    return 0
+
+
 def cells(names: Sequence[str]) -> int:
     """Which code cells run in the page: run them in a bare Python and in the engine, and record."""
     from book.cells.in_page import record_pages
@@ -234,7 +244,7 @@ def fonts(names: Sequence[str]) -> int:
 COMMANDS: dict[Callable, str | int] = {
     check: "*", write: "*", build: "*", verify: "*", quick: "*", test: "*", site: 0, serve: 2,
     anywhere: "*", cells: "*", pdf: "*", speed: "*", length: "*", course: 1, picture: 0,
-    replay: "*", chromium: 0, fonts: 1,
+    replay: "*", chromium: 0, fonts: 1, release: 0,
 }  # fmt: skip
 
 

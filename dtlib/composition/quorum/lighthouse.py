@@ -171,4 +171,4 @@ class _Lighthouse:
 
 
 def _unpacked(data: bytes) -> dict[str, Any]:
-    return torch.load(io.BytesIO(data))
+    return torch.load(io.BytesIO(data), weights_only=True)

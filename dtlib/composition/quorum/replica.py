@@ -114,7 +114,7 @@ class Replica:
         return file.getvalue()
 
     def _unpack(self, data: bytes) -> None:
-        state = torch.load(io.BytesIO(data))
+        state = torch.load(io.BytesIO(data), weights_only=True)
         (self.task.restore or restore_all)(self.model, self.optimizer, state)
         self.step, self.cursor = state["step"], state["cursor"]
 

@@ -124,7 +124,7 @@ class Trunk:
 
     def load(self, path: Path) -> "Trunk":
         """Take up what `save` left."""
-        state = torch.load(path)
+        state = torch.load(path, weights_only=True)
         self.model.load_state_dict(state.pop("model"))
         self.optimizer.load_state_dict(state.pop("optimizer"))
         vars(self).update(state)
