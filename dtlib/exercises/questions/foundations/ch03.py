@@ -81,6 +81,18 @@ two_outer_axes = question(
     "the difference of the bytes times that of their prices: never negative, if sorted",
 )
 
+wall_at_seventy_two = question(
+    "pause-wall-at-seventy-two",
+    "From H100s in nodes of eight to B200s in racks of 72, NVLink becomes 2 times as fast and the "
+    "arithmetic 2.275 times. By what is the share of time that eight tensor-parallel ranks spend "
+    "on sending multiplied, compared with that of the arithmetic?",
+    Asked("factor", 2.275 / 2, slips={
+          2 / 2.275: "faster arithmetic makes the share larger",
+          0.5: "the arithmetic has become faster, too",
+          72 / 8: "eight ranks were inside the node before"}),
+    "the share does not know how far away the wall is, only how fast the inside is",
+)
+
 neighbour_in_the_pipeline = question(
     "pause-neighbour-in-the-pipeline",
     "A PyTorch mesh has the shape (4, 2, 8), with the names pp, dp and tp. Which rank comes after "
