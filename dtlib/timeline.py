@@ -41,7 +41,8 @@ class Timeline:
     """Spans of one or many ranks.
 
     Arguments: ``spans``; ``unit``, of their times: "s", or "" for the steps of a simulation that
-    have no duration; ``names``, what the legend of a drawing calls a kind, if not by its own name;
+    have no duration; ``names``, what a drawing calls a kind in its legend, or a rank beside its
+    rows, if not by its own name;
     ``ranks`` that were there (None: those that have a span): one without a span was idle all along.
     Raises ValueError for a span that stops before it starts, or of another kind.
 
@@ -65,7 +66,7 @@ class Timeline:
         self,
         spans: Iterable[Span],
         unit: str = "s",
-        names: Mapping[str, str] | None = None,
+        names: Mapping[str | int, str] | None = None,
         ranks: Iterable[int] | None = None,
     ):
         spans = (span if type(span) is Span else Span._make(span) for span in spans)
@@ -166,7 +167,8 @@ class Timeline:
         several = len(self._lanes()) > 1
         if several and len(self.ranks) == 1:
             return lane
-        return f"rank {rank}" + (f", {lane}" if several and lane else "")
+        name = self.names.get(rank, f"rank {rank}")
+        return name + (f", {lane}" if several and lane else "")
 
     def _lanes(self) -> list[str]:
         """The lanes, in the order in which they appear."""

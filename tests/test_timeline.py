@@ -132,6 +132,14 @@ def test_the_chrome_trace_is_what_perfetto_reads(tmp_path):
     assert len(events) == len(names) + len(complete)
 
 
+def test_rows_use_the_names_that_a_timeline_gives_to_ranks():
+    spans = [Span(rank, lane, "F", 0, 1, "forward") for rank in (0, 1) for lane in ("a", "b")]
+    for names, wanted in (({}, ["rank 0, a", "rank 0, b"]), ({0: "ours"}, ["ours, a", "ours, b"])):
+        drawing = Timeline(spans, names=names).draw()
+        assert [row for row in wanted if f">{row}<" in drawing] == wanted
+        assert ">rank 1, a<" in drawing and ("rank 0" in drawing) == (not names)
+
+
 def test_a_legend_uses_the_names_that_a_timeline_gives_to_kinds():
     spans = [Span(0, "a", "1", 0, 1, "forward"), Span(0, "b", "2", 0, 1, "communication")]
     for names, wanted in (
