@@ -1,6 +1,6 @@
 """What a model keeps of the tokens that it has read, by its spec."""
 
-from dtlib.efficiency.architecture.cost import latent_cache_bytes, windowed_cache_bytes
+from dtlib.efficiency.architecture.cost import grouped_cache_bytes, latent_cache_bytes
 from dtlib.formulas.require import require, require_count, require_divisor
 from dtlib.models.spec import TransformerSpec
 
@@ -31,16 +31,17 @@ def kv_bytes(
     (40960, 70272)
     """
     _check(spec, seq, window, full_layers, element_bytes, tp)
-    windowed = 0 if window is None else spec.layers - full_layers
-    tokens = {seq: spec.layers - windowed}
-    if windowed:
-        near = min(seq, window)
-        tokens[near] = tokens.get(near, 0) + windowed
+    near, windowed = (seq, 0) if window is None else (min(seq, window), spec.layers - full_layers)
+    whole = _layer_bytes(spec, seq, element_bytes, tp)
+    part = _layer_bytes(spec, near, element_bytes, tp)
+    return (spec.layers - windowed) * whole + windowed * part
+
+
+def _layer_bytes(spec, seq, element_bytes, tp):
     if spec.mla:
-        kept = spec.mla.kv_rank, spec.mla.rope_dim
-        return sum(latent_cache_bytes(n, *kept, s, element_bytes) for s, n in tokens.items())
-    heads = max(1, spec.kv_heads // tp), spec.head_dim
-    return sum(windowed_cache_bytes(n, *heads, s, s, element_bytes) for s, n in tokens.items())
+        return latent_cache_bytes(1, spec.mla.kv_rank, spec.mla.rope_dim, seq, element_bytes)
+    heads = max(1, spec.kv_heads // tp)
+    return grouped_cache_bytes(1, heads, spec.head_dim, seq, element_bytes)
 
 
 def _check(spec, seq, window, full_layers, element_bytes, tp):

@@ -16,6 +16,14 @@ from dtlib.exercises.declarations.question import question
 from dtlib.foundations import GB
 
 # fmt: off
+what_must_be_kept = question(
+    "pause-what-must-be-kept",
+    "A model is trained so that token i asks token i - 1 and nobody else. How many tokens must one "
+    "of its layers keep?",
+    Asked("tokens", 1, slips={0: "who answers the next token?", 2: "a query is used once"}),
+    "what nobody will ask for need not be kept",
+)
+
 of_one_token = question(
     "pause-of-one-token",
     "80 layers, 64 heads, 8 key heads of 128 numbers, two bytes each. How many bytes does one "
@@ -43,6 +51,15 @@ which_is_made = question(
           16000: "that is the explicit order", 16: "what is expanded, a key or the query?",
           1000: "the latents are there already"}),
     "none: 16 queries are expanded instead, and meet the latents themselves",
+)
+
+as_wide_as_a_latent = question(
+    "pause-as-wide-as-a-latent",
+    "In the absorbed order, how many numbers are multiplied for one score, with a latent of 512 "
+    "and 64 rotary numbers?",
+    Asked("numbers", 576, slips={192: "that is the explicit order", 512: "and the rotated ones",
+          64: "and the latent"}),
+    "three times as many as in the explicit order: 128 and 64",
 )
 
 a_prompt_of_many = question(
@@ -83,6 +100,15 @@ per_byte_read = question(
     "as much work for half the bytes",
 )
 
+who_adds_up = question(
+    "pause-who-adds-up",
+    "Eight tensor-parallel ranks, 2 key heads. How many ranks must add up the gradient of one key "
+    "head's matrix?",
+    Asked("ranks", 4, slips={8: "do all of them have this head?", 2: "eight ranks, two heads",
+          1: "is there a whole head for each rank?"}),
+    "four ranks hold the same key head, and each has a part of its gradient",
+)
+
 latent_on_ranks = question(
     "pause-latent-on-ranks",
     "4 key heads of 128 numbers, or a latent of 512 and 64. On how many tensor-parallel ranks does "
@@ -99,6 +125,24 @@ whose_keys_travel = question(
     Asked("factor", 8, slips={1: "what goes round?", 4: "32 over 4",
           1 / 8: "by what factor do they shrink?"}),
     "keys and values are all that travels",
+)
+
+latents_or_keys = question(
+    "pause-latents-or-keys",
+    "128 heads, latents of 512 and 64, keys of 192 numbers and values of 128. By what factor are "
+    "the bytes less if ranks gather latents instead of keys and values?",
+    Asked("factor", 128 * 320 / 576, slips={128 * 256 / 576: "and the rotary part of a key",
+          320 / 576: "of every head", 128 * 192 / 576: "and the values"}, tolerance=0.005),
+    "each rank then makes all keys itself, which is the price",
+)
+
+twice_the_ranks = question(
+    "pause-twice-the-ranks",
+    "Twice as many ranks share a text that is twice as long, with the same window. How many times "
+    "as many bytes does a rank send for the halo?",
+    Asked("factor", 1, slips={2: "whose tokens does it send, and to how many?",
+          4: "whose tokens does it send, and to how many?", 0.5: "how long is the window?"}),
+    "the halo is as wide as the window, whatever lies behind it",
 )
 
 no_more_than_a_neighbour = question(
@@ -139,6 +183,25 @@ a_scan_of_many = question(
     "after six rounds each knows 64 stretches, and one message hands that on",
 )
 
+room_for_keys = question(
+    "pause-room-for-keys",
+    "Keys of 256 random numbers. After how many stored pairs is the error of an answer half as "
+    "large as the value?",
+    Asked("pairs", 0.25 * 256 + 1, slips={
+          128: "the error is a root", 257: "that is an error as large as the value"},
+          tolerance=0.03),
+    "the error is the root of pairs over numbers",
+)
+
+which_nodes = question(
+    "pause-which-nodes",
+    "Two experts of a token on at most one of two nodes, chosen as above. The scores on the first "
+    "node are 9, 1 and 1, on the second 6, 6 and 0. What do the chosen two add up to?",
+    Asked("scores", 12, slips={10: "the two best of a node count, not the best one",
+          15: "those two lie on two nodes", 11: "of each node the two best count"}),
+    "the second node promises 12, the first 10, although it has the best expert",
+)
+
 the_worst_token = question(
     "pause-the-worst-token",
     "256 experts on 16 nodes, 8 chosen at random. Which share of the nodes does a token visit on "
@@ -174,6 +237,15 @@ two_copies = question(
     Asked("GB", 20*GB, "B", {10*GB: "a rank has a stage of each way",
           80*GB: "of each way one stage", 90*GB: "that is about micro-batches"}),
     "a stage of each direction",
+)
+
+experts_of_a_batch = question(
+    "pause-experts-of-a-batch",
+    "8 of 256 experts for each token, at random. Which share of them does a step of decoding read "
+    "for 64 sequences?",
+    Asked("share", 1 - (1 - 8 / 256) ** 64, "%", {
+          64 * 8 / 256: "some tokens choose the same", 8 / 256: "that is for one sequence"}, 0.01),
+    "87 %: with a batch of sequences nearly all weights are read",
 )
 
 q_latent = question(
