@@ -93,7 +93,9 @@ if TYPE_CHECKING:
     from dtlib.foundations.data.sampling import (
         EpochError, global_batch, rank_share, check_epoch, ShuffleBuffer, mixed,
     )
-    from dtlib.foundations.data.balance import longest_first
+    from dtlib.foundations.data.balance import (
+        longest_first, pack_costs, expected_straggler,
+    )
     from dtlib.foundations.cost.preemption import (
         gang_mtbf, retried_time, failure_multiplier, failure_overhead, young_multiplier,
         optimal_interval,

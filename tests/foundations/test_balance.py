@@ -2,11 +2,12 @@
 
 import itertools
 import random
+import statistics
 from fractions import Fraction
 
 import pytest
 
-from dtlib.foundations import longest_first
+from dtlib.foundations import expected_straggler, longest_first, pack_costs
 
 
 def busiest(costs, owners, P):
@@ -49,3 +50,46 @@ def test_costs_that_are_no_costs_are_refused():
         longest_first([2, -1], 2)
     with pytest.raises(ValueError, match="P is 0"):
         longest_first([1], 0)
+
+
+def test_a_rank_with_room_for_so_many_takes_no_more_and_the_bound_is_then_another():
+    costs, P = [9, 2, 2, 2, 2, 1], 2
+    assert max(map(longest_first(costs, P, most=3).count, range(P))) == 3
+    assert longest_first(costs, P, most=6) == longest_first(costs, P)
+    assert busiest(costs, longest_first(costs, P, 3), P) > busiest(
+        costs, longest_first(costs, P), P
+    )
+    with pytest.raises(ValueError, match="most is 2, but must be enough for 6 jobs"):
+        longest_first(costs, P, most=2)
+
+
+def by_token(lengths, room):
+    """The same costs from the pairs themselves: which document each token of a pack is of."""
+    tokens = [i for i, length in enumerate(lengths) for _ in range(length)]
+    packs = [tokens[first : first + room] for first in range(0, len(tokens) - room + 1, room)]
+    return [sum(a == b for a in pack for b in pack) for pack in packs]
+
+
+def test_a_pack_costs_its_pairs_of_tokens_of_one_document():
+    draw = random.Random(3)
+    for _ in range(30):
+        lengths = [draw.randint(1, 20) for _ in range(draw.randint(1, 8))]
+        assert pack_costs(lengths, 12) == by_token(lengths, 12)
+    assert pack_costs([3], 4) == [] and sum(pack_costs([12] * 5, 12)) == 5 * 144
+    with pytest.raises(ValueError, match=r"lengths\[1\] is 0"):
+        pack_costs([3, 0], 4)
+
+
+def test_the_expected_straggler_is_the_mean_of_many_draws():
+    draw, P, packs = random.Random(4), 8, 16
+    seen = []
+    for _ in range(2000):
+        loads = [sum(draw.gammavariate(4, 0.25) for _ in range(packs)) for _ in range(P)]
+        seen.append(max(loads) / statistics.mean(loads))
+    assert statistics.mean(seen) == pytest.approx(expected_straggler(0.5, packs, P), rel=0.02)
+
+
+def test_sabotage_without_the_root_it_is_not():
+    assert (
+        abs(expected_straggler(0.5, 16, 8) - (1 + (expected_straggler(0.5, 1, 8) - 1) / 16)) > 0.1
+    )

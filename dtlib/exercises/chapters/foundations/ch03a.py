@@ -1,11 +1,9 @@
 """The exercises of chapter 3a, Feeding the data, in the order of its page."""
 
-import copy
-import json
 import math
 import random
 from collections.abc import Callable, Iterator
-from itertools import count, islice
+from functools import partial
 from typing import Any
 
 from dtlib.exercises.declarations.declaration import About
@@ -284,33 +282,11 @@ def _pack(documents: list, length: int, state: Any = None) -> Iterator[tuple[lis
             held = []
 
 
-def _pack_law(answer: Callable) -> None:
-    function(answer, "pack(documents, length, state)")
-    draw = random.Random(10)
-    for length in (1, 4, 7):
-        tokens = count()
-        documents = [[*islice(tokens, draw.choice([0, 1, 2, 3, 5, 12, 20]))] for _ in range(25)]
-        wholes = next(tokens) // length
-        right = [[*range(i * length, (i + 1) * length)] for i in range(wholes)]
-
-        def run(*state, documents=documents, length=length):
-            pairs = answer(copy.deepcopy(documents), length, *state)
-            return [(list(sequence), json.dumps(after)) for sequence, after in pairs]
-
-        pairs = call(run)
-        orders.same_sequences(pairs, right, f"length {length}")
-        for i, (_, state) in enumerate(pairs):
-            if len(state) > 20 * length + 400:
-                raise NotYet(f"length {length}: a state has {len(state)} characters: it grows")
-            rest = call(lambda run=run, state=state: run(json.loads(state)))
-            orders.same_sequences(rest, right[i + 1 :], f"resumed after sequence {i}")
-
-
 pack_and_resume = Made(
     "ex-pack-and-resume",
     About("Pack and resume", "design", 3, 25,
           "name and store everything that was read and not trained on"),
-    _pack_law, lambda: _pack, "three lengths, resumed after every sequence",
+    orders.packs_and_resumes, lambda: _pack, "three lengths, resumed after every sequence",
     {
         "does not begin where": lambda: lambda documents, n, state=None: (
             (sequence, [at[0], 0]) for sequence, at in _pack(documents, n, state)),
@@ -324,27 +300,46 @@ def _source(n: int, a: int, b: int) -> int:
     return 0 if (n + 1) * a // (a + b) - n * a // (a + b) else 1
 
 
-def _mix_law(answer: Callable) -> None:
-    function(answer, "source(n, a, b)")
-    for a, b in ((1, 1), (5, 3), (9, 1), (1, 99), (2, 1), (37, 13)):
-        chosen = {}
-        for n in 2 * random.Random(11).sample(range(3 * (a + b)), 3 * (a + b)):
-            given = whole(call(answer, n, a, b), "the source")
-            if given not in (0, 1):
-                raise NotYet("a source is 0 or 1")
-            if chosen.setdefault(n, given) != given:
-                raise NotYet("asked twice for the same sample, it names two sources")
-        orders.exact_mixture([chosen[n] for n in sorted(chosen)], a, b)
-
-
 mix_without_memory = Made(
     "ex-mix-without-memory",
     About("Mix without a memory", "derive", 3, 20,
           "mix two sources exactly, as a function of the sample's number"),
-    _mix_law, lambda: _source,
+    orders.mixes, lambda: _source,
     "six proportions, asked in random order, never off by a whole sample",
     {
         "whole sample ahead": lambda: lambda n, a, b: 0 if n % (a + b) < a else 1,
         "whole sample behind": lambda: lambda n, a, b: n % 2, "0 or 1": lambda: lambda n, a, b: 2,
+    },
+)
+
+
+def _deal(costs, ranks, most, *, sort=1, limited=True):
+    owners = [0] * len(costs)
+    loads, counts = [0] * ranks, [0] * ranks
+    for pack in sorted(range(len(costs)), key=lambda pack: -sort * costs[pack]):
+        free = [rank for rank in range(ranks) if counts[rank] < most or not limited]
+        owners[pack] = owner = min(free, key=lambda rank: loads[rank])
+        loads[owner] += costs[pack]
+        counts[owner] += 1
+    return owners
+
+
+def _packs() -> Iterator[tuple[str, tuple]]:
+    dice = random.Random(12)
+    for ranks, most in ((2, 2), (3, 4), (4, 8), (1, 3), (2, 5)):
+        costs = [dice.randint(1, 9) for _ in range(ranks * most - ranks // 2)]
+        yield f"{ranks} ranks", (costs, ranks, most)
+    yield "four packs", ([9, 1, 1, 1], 2, 2)
+
+
+deal_the_packs = Function(
+    "ex-deal-the-packs",
+    About("Deal the packs", "design", 2, 15, "even out sums of squares over ranks with room"),
+    "deal(costs, ranks, most)", _deal, _packs, orders.same_owners,
+    "the heaviest first, also where a rank is full",
+    {
+        "the heaviest first: what comes last must fit between the others": partial(_deal, sort=0),
+        "the heaviest first, not the lightest": partial(_deal, sort=-1),
+        "has more than": partial(_deal, limited=False),
     },
 )

@@ -66,6 +66,17 @@ samples_of_two_ranks = question(
     "nine steps are left, and each rank takes half of every one",
 )
 
+four_packs_on_two_ranks = question(
+    "pause-four-packs-on-two-ranks",
+    "Four packs cost 9, 5, 5 and 1. In order, rank 0 gets the first two and rank 1 the others. How "
+    "many times the mean does the busiest rank have then? (Dealt longest first, it has the mean.)",
+    Asked("times", (9 + 5) / ((9 + 5 + 5 + 1) / 2), slips={
+          (9 + 5) / (5 + 1): "over the mean of both, not over the other",
+          9 / 5: "a rank has two packs",
+          1: "that is how it is dealt longest first"}),
+    "14 against a mean of 10; 9 with 1 and 5 with 5 would be even",
+)
+
 batches_ahead = question(
     "ask-batches-ahead",
     "A step takes 0.4 s; a fetch takes 2.4 s on average and 9 s at most. Batches are taken in "
