@@ -23,23 +23,28 @@ def halo_attention(q_bnsd, k_bmsd, v_bmsd, window: int, group):
     Source: Beltagy et al. 2020 for the window.
     """
     rank, P = ranks_of(group)
-    tokens, borrowed = q_bnsd.shape[2], window - 1
-    require_count("halo_attention", window=window)
-    allowed = f"at most {tokens + 1}: {tokens} tokens of one neighbour, and the token itself"
-    require(borrowed <= tokens or P == 1, "halo_attention", "window", window, allowed)
+    tokens = q_bnsd.shape[2]
+    _require_window(window, tokens, P)
     own = torch.arange(tokens, device=q_bnsd.device) + rank * tokens
     places, k_bmtd, v_bmtd = own, k_bmsd, v_bmsd
-    if P > 1 and borrowed:
-        lent = tuple(x[:, :, tokens - borrowed :] for x in (k_bmsd, v_bmsd))
-        halo = shift(lent, group)
-        k_bmtd, v_bmtd = (
-            torch.cat(pair, dim=2) for pair in zip(halo, (k_bmsd, v_bmsd), strict=True)
-        )
-        # What rank 0 gets is the end of the text: later than its own tokens, so that it sees none.
-        places = torch.cat([own[tokens - borrowed :] + ((rank - 1) % P - rank) * tokens, own])
+    if P > 1 and window > 1:
+        lent = slice(tokens - (window - 1), None)
+        halo_k, halo_v = shift((k_bmsd[:, :, lent], v_bmsd[:, :, lent]), group)
+        k_bmtd = torch.cat([halo_k, k_bmsd], dim=2)
+        v_bmtd = torch.cat([halo_v, v_bmsd], dim=2)
+        # Rank 0 gets the end of the text: later than its own tokens, so that it sees none.
+        neighbour = (rank - 1) % P
+        places = torch.cat([own[lent] + (neighbour - rank) * tokens, own])
     seen = causal_mask & window_mask(window)
     state = block_state(q_bnsd, k_bmtd, v_bmtd, (own, places), mask=seen)
     return with_gradients(state.result(), q_bnsd, k_bmtd, v_bmtd)
+
+
+def _require_window(window: int, tokens: int, P: int) -> None:
+    owner = "halo_attention"
+    require_count(owner, window=window)
+    allowed = f"at most {tokens + 1}: {tokens} tokens of one neighbour, and the token itself"
+    require(window <= tokens + 1 or P == 1, owner, "window", window, allowed)
 
 
 def path_weights(layers: int, window: int, stay: float = 0.0) -> np.ndarray:
