@@ -4,6 +4,8 @@ from itertools import accumulate
 
 from book.motifs.marks import HEIGHT, WIDTH, Motif, log_scale, scale
 from dtlib.efficiency.architecture.cost import latent_equal_kv_heads
+from dtlib.efficiency.asynchrony.history import simulate_server
+from dtlib.efficiency.asynchrony.rules import Asynchronous
 from dtlib.efficiency.compression.cost import gathered_over_dense_ratio
 from dtlib.efficiency.overlap.buckets import best_cut, cut_ends
 from dtlib.efficiency.precision.formats import E4M3
@@ -55,17 +57,15 @@ def growing() -> Motif:
 
 
 def kept() -> Motif:
-    """What one token leaves: a key and a value of 128 heads, of 8, and of none but a latent."""
-    motif, across, wide = Motif(), 64, (WIDTH - 16) / 64
-    for i in range(128):
-        x, y = 8 + (i % across) * wide, 8 + (i // across) * 22
-        motif.bar(x, y, wide - 2, 9, "forward")
-        motif.bar(x, y + 11, wide - 2, 9, "backward")
-    for i in range(8):
-        motif.bar(8 + i * wide, 62, wide - 2, 9, "forward")
-        motif.bar(8 + i * wide, 73, wide - 2, 9, "backward")
-    motif.bar(8, 96, latent_equal_kv_heads(512, 64, 128) * wide, 18, "communication")
+    """What one token leaves: keys and values of 128 heads, of 8 (a block each), and a latent."""
+    motif, wide = Motif(), (WIDTH - 16) / 16
+    for i in range(16):
+        motif.bar(8 + i * wide, 10, wide - 3, 18, "forward")
+        motif.bar(8 + i * wide, 31, wide - 3, 18, "backward")
+    motif.bar(8, 60, wide - 3, 9, "forward")
+    motif.bar(8, 72, wide - 3, 9, "backward")
+    motif.bar(8, 92, latent_equal_kv_heads(512, 64, 128) / 8 * (wide - 3), 20, "communication")
     return motif
 
 
-CHAPTERS = {"28": border, "30": grids, "31": growing, "31a": kept}
+CHAPTERS = {"28": border, "29": ages, "30": grids, "31": growing, "31a": kept}

@@ -1,4 +1,4 @@
-"""Shares of a whole that is cut anew: of a dimension among parts, of a batch among ranks."""
+"""Shares of a whole: of a dimension among parts, of a batch among ranks, of a mean by neighbours."""
 
 from typing import Any
 
@@ -51,3 +51,39 @@ def plan_law(given: Any, right: list, batch: int, ranks: int) -> None:
     for rank, (n, weight) in enumerate(shares):
         of = f"the weight of rank {rank}'s mean"
         number(weight, n / batch, of, tolerance=1e-9, mistakes=slips)
+
+
+def mixing_of(neighbours: list, *, mine: bool = False) -> list:
+    """Two neighbours take the same of each other; with `mine` each takes what suits itself."""
+    P = len(neighbours)
+    mixing = [[0.0] * P for _ in range(P)]
+    for i, row in enumerate(neighbours):
+        for j in row:
+            both = len(row) if mine else max(len(row), len(neighbours[j]))
+            mixing[i][j] = 1 / (1 + both)
+        mixing[i][i] = 1 - sum(mixing[i])
+    return mixing
+
+
+def mixes(given: Any, right: list, neighbours: list) -> None:
+    """Raise unless the matrix is doubly stochastic and has all neighbours and nobody else."""
+    P = len(neighbours)
+    rows = [items(row, f"row {i}", P) for i, row in enumerate(items(given, "the matrix", P))]
+    if all(
+        abs(x - y) < 1e-12
+        for row, due in zip(rows, right, strict=True)
+        for x, y in zip(row, due, strict=True)
+    ):
+        return
+    for i in range(P):
+        number(sum(rows[i]), 1.0, f"the sum of row {i}", tolerance=1e-9)
+        for j in range(P):
+            near = j in neighbours[i]
+            if rows[i][j] < -1e-12 or (near and rows[i][j] <= 0):
+                raise NotYet(f"rank {i} must take something of rank {j}, and never less")
+            if not near and i != j and rows[i][j]:
+                raise NotYet(f"rank {i} hears nothing of rank {j}: they are no neighbours")
+    for j in range(P):
+        total = sum(row[j] for row in rows)
+        if abs(total - 1) > 1e-9:
+            raise NotYet(f"column {j} does not add up to 1, so the mean is not kept")

@@ -69,6 +69,17 @@ def test_a_cap_of_one_wins_back_most_of_what_turns_lose_and_the_tail_keeps_the_r
     assert seconds[0] - seconds[1] > 0.5 * (seconds[0] - seconds[8])
 
 
+def test_where_both_sides_need_the_same_time_a_queue_is_worth_most():
+    def worth(generating, training):
+        return (generating + training) / max(generating, training)
+
+    assert worth(60, 60) == 2 == max(worth(60, training) for training in range(1, 300))
+    for generating, training in ((60, 60), (90, 30), (30, 90)):
+        busy = 1 - turns_idle_fraction(generating, training)
+        in_queue = 1 - queue_trainer_idle_fraction(generating, training)
+        assert in_queue / busy == pytest.approx(worth(generating, training))
+
+
 def test_without_a_queue_all_generators_are_outstanding_at_each_update():
     rule = Admission(batch=1)
     shares = simulate_rollouts(rule, 6, lengths(), training=1e-9, updates=4000)
