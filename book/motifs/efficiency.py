@@ -68,4 +68,18 @@ def kept() -> Motif:
     return motif
 
 
+def ages() -> Motif:
+    """Gradients of six workers, one of them slow: the more updates one missed, the louder."""
+    motif, times, end = Motif(), (5, 7, 8, 11, 13, 37), 110
+    run, x = simulate_server(Asynchronous(6), times.__getitem__, 70), scale(0, end, 8, WIDTH - 8)
+    for arrival in run.arrivals:
+        begin = arrival.time - times[arrival.worker]
+        if arrival.time <= end:
+            fresh, old = arrival.staleness < run.P - 1, arrival.staleness > 2 * (run.P - 1)
+            colour = "soft" if fresh else "backward" if old else "forward"
+            width = x(arrival.time) - x(begin) - 1.5
+            motif.bar(x(begin), 10 + 17 * arrival.worker, width, 12, colour)
+    return motif
+
+
 CHAPTERS = {"28": border, "29": ages, "30": grids, "31": growing, "31a": kept}
