@@ -1,4 +1,4 @@
-"""Shares of a whole: of a dimension among parts, of a batch among ranks, of a mean by neighbours."""
+"""Shares of a whole: of a dimension among parts, a batch among ranks, a mean among neighbours."""
 
 from typing import Any
 
