@@ -155,6 +155,17 @@ mean_of_pieces = question(
     "sums add up and means do not, so a piece gives its sum and the count is known before",
 )
 
+tokens_of_a_piece = question(
+    "pause-tokens-of-a-piece",
+    "A GPU does 300 TFLOP/s and reads 2 TB/s. A piece reads the head's weights, of two bytes, and "
+    "does 2 FLOP with each weight for every token. From how many tokens in a piece on does the "
+    "arithmetic take as long as the reading?",
+    Asked("tokens", 300*TFLOP / (2000*GB), "", {
+          300*TFLOP / (2000*GB) / 2: "2 FLOP for each token, and 2 bytes",
+          300*TFLOP / (2000*GB) * 2: "2 FLOP for each token, and 2 bytes"}),
+    "the operations that the GPU can do for each byte that it reads",
+)
+
 as_long_to_start = question(
     "pause-as-long-to-start",
     "A ring of eight ranks, 450 GB/s and 5 µs for each message to start. The width is 4,096, with "
