@@ -65,6 +65,26 @@ momentum_of_four = question(
     "1 - 1/5, since 0.8 / 0.2 is 4",
 )
 
+a_rate_that_noise_allows = question(
+    "pause-a-rate-that-noise-allows",
+    "In the bound above, what does doubling the age do to the last term, if the learning rate is "
+    "made half as large at the same time? It becomes so many times as large.",
+    Asked("times", 0.5, slips={
+          2.0: "the learning rate enters it squared", 1.0: "the learning rate enters it squared",
+          0.25: "and the age itself?"}),
+    "2 times (1/2)^2",
+)
+
+held_for_good = question(
+    "pause-held-for-good",
+    "A server holds a gradient until its age is at most 2. It is 5 updates old now. Seven more "
+    "updates are made. How old is it then?",
+    Asked("age", 12, slips={
+          0: "an update elsewhere makes it older", 2: "what would make it younger?",
+          5: "each update ages what has not been applied"}),
+    "an age only grows, so the wait has no end",
+)
+
 slack_of_two = question(
     "pause-slack-of-two",
     "Five workers with a slack of 2: how old can a gradient be at most, by the bound?",
@@ -74,12 +94,31 @@ slack_of_two = question(
     "(2 s + 1) (P - 1)",
 )
 
+given_out_in_a_run = question(
+    "pause-given-out-in-a-run",
+    "A server on nine ranks, eight of which work without waiting, makes 50 updates. How much age "
+    "is given out in the run?",
+    Asked("updates", 7 * 50, slips={
+          400: "an arrival does not age itself", 450: "the server computes no gradient"}),
+    "P - 1 = 7 in each update, on any machine and in any order",
+)
+
 a_backup_is_dropped = question(
     "pause-a-backup-is-dropped",
     "20 workers, 2 of them backups. Which percentage of the gradients that are computed is thrown "
     "away, if all arrive in the end?",
     Asked("percent", 10.0, slips={100 * 2 / 18: "of all that are computed", 0.1: "in percent"}),
     "2 of 20",
+)
+
+a_mean_as_an_outer_step = question(
+    "pause-a-mean-as-an-outer-step",
+    "The anchor is 10, and two ranks have walked to 6 and to 8. Where is the anchor after an outer "
+    "step with the rate 0.5 and no momentum?",
+    Asked("anchor", 8.5, slips={
+          7.0: "that is the mean, which a rate of 1 gives", 11.5: "the pseudo-gradient is x - y",
+          3.5: "half of the way to the mean, from the anchor"}),
+    "10 - 0.5 (4 + 2) / 2",
 )
 
 bytes_of_a_round = question(
@@ -100,6 +139,15 @@ many_steps_a_round = question(
     "each arrives at its own minimum, and the plain mean is taken",
 )
 
+drift_or_not = question(
+    "pause-drift-or-not",
+    "All ranks have the same batches in the same order, and no other source of chance. How far, in "
+    "weights, are two of them apart after 50 local steps?",
+    Asked("apart", 0, slips={50: "what would make them differ?"}),
+    "equal steps from equal weights: drift comes from data that differ, and a test without it "
+    "shows nothing",
+)
+
 one_minute_in_a_hundred = question(
     "pause-one-minute-in-a-hundred",
     "A step computes for 2 s, and a meeting takes 60 s. How long is a step on average, with its "
@@ -107,6 +155,13 @@ one_minute_in_a_hundred = question(
     Asked("step", local_step_time(2.0, 60.0, 40), "s", slips={
           62.0: "a meeting comes once in 40 steps", 1.5: "and the computation?"}),
     "2 + 60 / 40",
+)
+
+rounds_of_a_run = question(
+    "pause-rounds-of-a-run",
+    "A run of 100,000 steps meets by DiLoCo with rounds of 500. How many outer steps does it take?",
+    Asked("steps", 200, slips={500: "that is a round"}),
+    "100,000 / 500: an outer momentum of 0.9 remembers ten of them",
 )
 
 fragments_that_hide = question(
@@ -134,6 +189,24 @@ how_many_may_run = question(
     Asked("samples", 48, slips={
           32: "and those of the present update?", 16: "that is with a cap of 0"}),
     "those of updates 0, 1 and 2",
+)
+
+who_is_idle = question(
+    "pause-who-is-idle",
+    "Generators need 30 s for a batch and an update takes 90 s. They take turns, and all samples "
+    "are equally long. Which share of the time, in percent, are the generators idle?",
+    Asked("percent", 75.0, slips={25.0: "that is the trainer", 200 / 3: "of the whole, 120 s"}),
+    "90 of 120 s",
+)
+
+older_than_the_cap = question(
+    "pause-older-than-the-cap",
+    "A batch has 4 samples and the cap is 1. Version 3 is the newest. Which is the largest number "
+    "of a sample, counted from 0, that may start?",
+    Asked("number", 19, slips={
+          16: "update 4 uses four samples", 15: "a cap of 1 allows the next update's",
+          20: "samples are counted from 0"}),
+    "update 4 uses samples 16 to 19",
 )
 
 what_an_old_sample_counts = question(
