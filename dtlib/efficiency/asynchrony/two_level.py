@@ -100,7 +100,12 @@ class TwoLevel:
             check_alike(f"{name} with every={every}, {self.outer}", self.anchor, group)
 
     def step(self) -> bool:
-        """One inner step from the gradients that are there and, when a round is full, a meeting."""
+        """One inner step from the gradients that are there and, when a round is full, a meeting.
+
+        Raises ValueError without a group: ranks of one process step by `meet`.
+        """
+        name, found = type(self).__name__, self.group
+        require(found is not None, name, "group", found, "a group here; without one, use meet")
         self.inner_step()
         return not self.due or across(self.meeting(), self.group, self.meter)
 

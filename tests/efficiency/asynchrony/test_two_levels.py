@@ -263,6 +263,8 @@ def test_bad_settings_are_refused():
         DiLoCo(sgd(), None, momentum=1.0)
     with pytest.raises(ValueError, match="lr"):
         DiLoCo(sgd(), None, outer_lr=0.0)
+    with pytest.raises(ValueError, match="use meet"):
+        LocalSGD(sgd(), None, every=2).step()
     with pytest.raises(ValueError, match="share"):
         LocalSGD(sgd(), None, every=2, share=-1.0)
     with pytest.raises(ValueError, match="lr"):

@@ -37,6 +37,15 @@ rates_add_up = question(
     "1 + 1/2 + 1/4 gradients a second",
 )
 
+a_third_of_a_turn = question(
+    "pause-a-third-of-a-turn",
+    "How many updates old are the gradients if at the border weights repeat after six updates, "
+    "that is, theta = pi / 3?",
+    Asked("age", 1, slips={
+          2.5: "2 tau + 1 is 3", 3: "2 tau + 1 is 3", 0: "then theta would be pi"}),
+    "theta = pi / (2 tau + 1)",
+)
+
 a_border_of_three = question(
     "pause-a-border-of-three",
     "Gradients are one update old, and the curvature is 4. From which learning rate on does "
