@@ -42,7 +42,7 @@ a_third_of_a_turn = question(
     "How many updates old are the gradients if at the border weights repeat after six updates, "
     "that is, theta = pi / 3?",
     Asked("age", 1, slips={
-          2.5: "2 tau + 1 is 3", 3: "2 tau + 1 is 3", 0: "then theta would be pi"}),
+          3: "that is what divides pi; solve for tau", 2.5: "half a turn is pi"}),
     "theta = pi / (2 tau + 1)",
 )
 
