@@ -1,5 +1,7 @@
 """Quick questions of chapter 3a, Feeding the data."""
 
+from math import log
+
 from dtlib.exercises.declarations.numbers import Asked, Chosen
 from dtlib.exercises.declarations.question import question
 from dtlib.foundations import fetches_in_flight, read_amplification, safe_depth
@@ -75,6 +77,17 @@ four_packs_on_two_ranks = question(
           9 / 5: "a rank has two packs",
           1: "that is how it is dealt longest first"}),
     "14 against a mean of 10; 9 with 1 and 5 with 5 would be even",
+)
+
+half_of_all_steps = question(
+    "pause-half-of-all-steps",
+    "A loader is late in one of 60 steps, each loader for reasons of its own. With how many "
+    "loaders is somebody late in half of all steps?",
+    Asked("loaders", log(1 / 2) / log(59 / 60), slips={
+          30: "then somebody is late in 1 - (59/60)^30 of the steps",
+          60: "then somebody is late in 64 % of the steps",
+          120: "the chances of 60 loaders do not add up to 1"}),
+    "nobody is late with the chance (59/60)^P, which is a half where P = log 2 / log(60/59)",
 )
 
 batches_ahead = question(

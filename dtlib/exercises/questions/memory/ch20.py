@@ -174,6 +174,17 @@ bytes_of_owners = question(
     "a gather makes eight copies of everything; owners move everything twice, once each way",
 )
 
+longest_first_of_five = question(
+    "pause-longest-first-of-five",
+    "Five matrices take 3, 3, 2, 2 and 2 ms. Two ranks get them longest first, the next for the "
+    "rank that has least to do. How many ms does the busier one work?",
+    Asked("ms", 3 + 2 + 2, slips={
+          6: "both threes on one rank would be better; do they come to one?",
+          5: "one matrix is left when both have five",
+          8: "the third two finds both at five"}),
+    "3 and 3, then 2 and 2, and the last two on top: 7, where 6 would be best",
+)
+
 norm_of_own_part = question(
     "pause-norm-of-own-part",
     "A gradient lies in four parts, with norms of 1, 2, 3 and 4, and its norm may be 1 at most. By "

@@ -130,6 +130,17 @@ tiles_of_a_triangle = question(
     "an eighth more than the half that the equations count; smaller tiles would waste less",
 )
 
+weight_in_a_small_pack = question(
+    "pause-weight-in-a-small-pack",
+    "One pack has 3,000 targets, another 1,000. A loss takes the mean of each pack, and then the "
+    "mean of both. How many times as much as one of the first does a token of the second weigh?",
+    Asked("times", 3000 / 1000, slips={
+          1: "each pack weighs a half; and how many tokens share that half?",
+          1 / 3: "the half is shared by fewer in the second",
+          4: "over the other pack's tokens, not over all"}),
+    "each pack has a half, which 1,000 tokens share in one and 3,000 in the other",
+)
+
 pairs_of_two_packs = question(
     "pause-pairs-of-two-packs",
     "Two packs of 8,000 tokens. One has a document of 6,000 and two of 1,000, the other eight of "
