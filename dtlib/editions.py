@@ -4,7 +4,6 @@ pip writes down, beside what it installs, from where it came and with which dige
 """
 
 import json
-from importlib.metadata import PackageNotFoundError, distribution
 
 
 def edition(sha256: str) -> str:
@@ -15,6 +14,8 @@ def edition(sha256: str) -> str:
     >>> edition("0" * 64).startswith("dtlib")
     True
     """
+    from importlib.metadata import PackageNotFoundError, distribution  # a page has none of it
+
     try:
         installed = distribution("dtlib")
     except PackageNotFoundError:

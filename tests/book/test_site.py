@@ -344,8 +344,8 @@ def test_without_an_address_no_button_needs_it(pages):
 
 def test_with_an_address_the_text_is_edited_and_the_notebook_is_run(public):
     page = public["12-ring"]
-    path = "main/chapters/3-toy/12-ring"
-    assert f'href="{ADDRESS}/edit/{path}.md"' in page
+    path = "chapters/3-toy/12-ring"
+    assert f'href="{ADDRESS}/edit/main/{path}.md"' in page
     stored = f"blob/gh-pages/_sources/{path}.ipynb"
     assert f'href="https://colab.research.google.com/github/example/a-book/{stored}"' in page
     assert f'href="https://kaggle.com/kernels/welcome?src={ADDRESS}/{stored}"' in page
