@@ -8,11 +8,11 @@ from dtlib.formulas.require import require
 def local_fixed_point(
     curvatures: Sequence[float], minima: Sequence[float], *, lr: float, H: int
 ) -> float:
-    r"""Where the mean of the ranks stays after rounds of H steps, on quadratics of one number.
+    """Where the mean of the ranks stays after rounds of H steps, on quadratics of one number.
 
-    Equation: rank w, with the loss \(a_w (x - b_w)^2/2\), keeps \((1 - \eta a_w)^H\) of its
-    distance to \(b_w\) in a round, so it weighs \(\omega_w = 1 - (1 - \eta a_w)^H\), and the mean
-    stays at \(x = \sum_w \omega_w b_w / \sum_w \omega_w\). For H = 1 this is the minimum of the
+    Equation: rank w, with the loss a_w (x - b_w)^2 / 2, keeps (1 - lr a_w)^H of its distance to
+    b_w in a round, so it weighs omega_w = 1 - (1 - lr a_w)^H, and the mean stays where the sum of
+    omega_w (x - b_w) is 0. For H = 1 this is the minimum of the
     mean loss; for large H all ranks weigh alike, however flat their losses are.
     Arguments: the ranks' curvatures a and minima b; `lr`, below 2 over each curvature; `H`, steps.
     Raises ValueError for a rate at which a rank diverges. Source: a geometric sum.

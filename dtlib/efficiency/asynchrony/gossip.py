@@ -67,7 +67,7 @@ def spectral_gap(mixing: np.ndarray) -> float:
 
 
 def gossip(own: torch.Tensor, mixing: np.ndarray, group) -> torch.Tensor:
-    r"""One round on ranks: \(x_i \leftarrow \sum_j W_{ij} x_j\); only neighbours send.
+    """One round on ranks: a rank takes the mean that its row of W weighs; only neighbours send.
 
     Arguments: `own`, this rank's tensor; `mixing`, W, the same on all ranks; `group`. All call it.
     Raises ValueError unless W is doubly stochastic and as large as the group. Source: Lian 2017.

@@ -19,10 +19,10 @@ from dtlib.formulas.require import require, require_count
 
 @dataclass
 class Admission:
-    r"""Who may start a sample, and which samples make a batch.
+    """Who may start a sample, and which samples make a batch.
 
-    Equation: sample n, counted by its start, is used in update \(\lfloor n/B \rfloor\), so it may
-    start at version v if \(\lfloor n/B \rfloor \le v + \text{cap}\). Samples are used in the order
+    Equation: sample n, counted by its start, is used in update n // B, so it may start
+    at version v if n // B <= v + cap. Samples are used in the order
     of their starts: a batch waits for its own longest sample, and no sample is older than the cap.
     Without a cap (None) any may start, and a batch takes what is made first.
     Raises ValueError for a batch below 1 or a cap below 0.
@@ -140,9 +140,9 @@ def simulate_rollouts(
 
 
 def importance(new: Iterable[float], old: Iterable[float], *, most: float | None = None):
-    r"""What each action counts when the policy that drew it is not the one that learns from it.
+    """What each action counts when the policy that drew it is not the one that learns from it.
 
-    Equation: \(\rho(a) = \pi(a)/\pi_\text{old}(a)\), truncated at `most`. Arguments: the
+    Equation: pi(a) / pi_old(a), truncated at `most`. Arguments: the
     probabilities of the actions under both. Raises ValueError where the old policy never draws what
     the new one does: no weight repairs that.
 

@@ -11,15 +11,15 @@ from dtlib.formulas.require import require
 
 
 class SCAFFOLD(TwoLevel):
-    r"""Local SGD with control variates: each step goes along \(g_w - c_w + c\).
+    """Local SGD with control variates: each step goes along g_w - c_w + c.
 
-    Equation: after H steps from x to \(y_w\), \(c_w \leftarrow c_w - c + (x - y_w)/(H\eta)\) and
-    \(c \leftarrow \frac1P\sum_w c_w\).
-    Arguments: `parameters`; `group`; `lr`, the rate \(\eta\) of the inner SGD; `every`, H.
+    Equation: after H steps from x to y_w, c_w <- c_w - c + (x - y_w) / (H lr), and c is the mean
+    of all c_w.
+    Arguments: `parameters`; `group`; `lr`, the rate of the inner SGD; `every`, H.
 
-    When every rank takes part in every round nothing is sent for c: the means of \(c_w\) and of c
-    cancel, and \(c = \Delta/(H\eta)\), which all ranks have. A federation in which few take part
-    sends \(c_w\) as well, and twice the bytes. Source: Karimireddy et al. 2020, option II.
+    When every rank takes part in every round nothing is sent for c: the means of c_w and of c
+    cancel, and c = Delta / (H lr), which all ranks have. A federation in which few take part
+    sends c_w as well, and twice the bytes. Source: Karimireddy et al. 2020, option II.
     """
 
     def __init__(self, parameters, group, *, lr: float, every: int):

@@ -6,13 +6,12 @@ from dtlib.formulas.require import require, require_count
 
 
 def stability_border(tau: int, momentum: float = 0.0) -> float:
-    r"""The step, times the curvature, from which on descent by gradients of age tau diverges.
+    """The step, times the curvature, from which on descent by gradients of age tau diverges.
 
-    Equation: \(x_{t+1} = x_t + \mu\,(x_t - x_{t-1}) - a\,x_{t-\tau}\) has the solutions
-    \(r^t\) with \(a = -r^{\tau-1}(r-1)(r-\mu)\). At the border one has the modulus 1,
-    \(r = e^{i\theta}\): the right-hand side must be real and above 0, which gives \(\theta\), and
-    its size is the border.
-    Without momentum \(\theta = \pi/(2\tau+1)\) and the border is \(2\sin(\theta/2)\).
+    Equation: x[t+1] = x[t] + mu (x[t] - x[t-1]) - a x[t-tau] has the solutions r^t with
+    a = -r^(tau-1) (r - 1) (r - mu). At the border one has the modulus 1, r = e^(i theta): the
+    right-hand side must be real and above 0, which gives theta, and its size is the border.
+    Without momentum theta = pi / (2 tau + 1) and the border is 2 sin(theta / 2).
 
     Arguments: `tau`, a whole number from 0, the same for each gradient; `momentum` from 0 to below
     1. Returns the border, without unit; for SGD as torch has it, the learning rate times the

@@ -26,10 +26,10 @@ from dtlib.runtime.process_group import ranks_of, told
 
 @dataclass
 class Outer:
-    r"""The outer step: gradient descent with momentum, on pseudo-gradients.
+    """The outer step: gradient descent with momentum, on pseudo-gradients.
 
-    Equation: \(u \leftarrow \mu u + \Delta\); then \(x \leftarrow x - \eta_o u\), or with Nesterov
-    \(x \leftarrow x - \eta_o (\Delta + \mu u)\).
+    Equation: u <- momentum u + Delta; then x <- x - lr u, or with Nesterov
+    x <- x - lr (Delta + momentum u).
 
     >>> outer = Outer(lr=0.5, momentum=0.5, nesterov=True)
     >>> [float(outer(torch.tensor(1.0))) for _ in range(2)]
@@ -57,11 +57,10 @@ class Outer:
 
 
 class TwoLevel:
-    r"""An inner optimizer on each rank, and an outer step for all of them after every H steps.
+    """An inner optimizer on each rank, and an outer step for all of them after every H steps.
 
-    Equation: on rank w \(y_w \leftarrow \text{inner}^H(x)\); then with
-    \(\Delta = \frac1P\sum_w (x - y_w)\) the anchor moves,
-    \(x \leftarrow x - \text{outer}(\Delta)\), and all begin there again.
+    Equation: rank w goes from the anchor x to y_w in H inner steps; then with Delta, the mean of
+    all x - y_w, the anchor moves, x <- x - outer(Delta), and all begin there again.
 
     Arguments: `inner`, a torch optimizer of this rank, whose state is kept from round to round;
     `group`, or None where `meet` brings the ranks of one process together; `every`, the H steps of

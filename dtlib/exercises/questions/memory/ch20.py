@@ -174,6 +174,17 @@ bytes_of_owners = question(
     "a gather makes eight copies of everything; owners move everything twice, once each way",
 )
 
+rows_at_right_angles = question(
+    "pause-rows-at-right-angles",
+    "A matrix has the rows (3, 4) and (x, -6), and each row lies on a rank of its own. For which x "
+    "may the ranks orthogonalise apart?",
+    Asked("x", 4 * 6 / 3, slips={
+          4.5: "parallel rows are the worst case; they must be orthogonal",
+          -8: "3 x - 24 must be zero",
+          0: "then their product is -24"}),
+    "3 x - 24 = 0: the rows must be orthogonal already",
+)
+
 longest_first_of_five = question(
     "pause-longest-first-of-five",
     "Five matrices take 3, 3, 2, 2 and 2 ms. Two ranks get them longest first, the next for the "
