@@ -64,7 +64,9 @@ def test_a_room_comes_when_a_module_of_it_is_imported_and_not_with_its_face(tab)
 
 
 def test_what_was_opened_once_is_kept_and_comes_with_the_next_start(tab):
-    run(tab, STATES)
+    # A busy machine tells of what a worker asked for after it has told what came of it.
+    with tab.context.expect_event("request", lambda request: pack_of(request.url) == ["memory"]):
+        run(tab, STATES)
     tab.wait_for_function(KEPT)
     tab.reload()
     asked(tab)
