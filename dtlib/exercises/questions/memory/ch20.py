@@ -162,6 +162,17 @@ zeros_for_whole_blocks = question(
     "the whole length is a multiple of 8 times 256",
 )
 
+rows_at_right_angles = question(
+    "pause-rows-at-right-angles",
+    "A matrix has the rows (3, 4) and (x, -6), and each row lies on a rank of its own. For which x "
+    "may the ranks orthogonalise apart?",
+    Asked("x", 4 * 6 / 3, slips={
+          -4.5: "parallel rows are the worst case; they must be orthogonal",
+          -8: "3 x - 24 must be zero",
+          0: "then their product is -24"}),
+    "3 x - 24 = 0: the rows must be orthogonal already",
+)
+
 bytes_of_owners = question(
     "pause-bytes-of-owners",
     "Eight ranks own equal shares of the matrices. How many times as many bytes does a rank send "
@@ -172,17 +183,6 @@ bytes_of_owners = question(
           1: "rows go to one rank, not to all seven others",
           0.25: "upside down"}),
     "a gather makes eight copies of everything; owners move everything twice, once each way",
-)
-
-rows_at_right_angles = question(
-    "pause-rows-at-right-angles",
-    "A matrix has the rows (3, 4) and (x, -6), and each row lies on a rank of its own. For which x "
-    "may the ranks orthogonalise apart?",
-    Asked("x", 4 * 6 / 3, slips={
-          4.5: "parallel rows are the worst case; they must be orthogonal",
-          -8: "3 x - 24 must be zero",
-          0: "then their product is -24"}),
-    "3 x - 24 = 0: the rows must be orthogonal already",
 )
 
 longest_first_of_five = question(
