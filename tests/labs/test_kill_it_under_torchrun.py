@@ -1,10 +1,7 @@
 """The lab 'Kill it' under torchrun: a rank is killed, and torchrun starts all of them once more."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from under_torchrun import run_under_torchrun
 
 from book._tools.layout import ROOT
 from dtlib.exercises.labs.kill_it.real import Watch, undisturbed
@@ -12,27 +9,16 @@ from dtlib.exercises.labs.kill_it.real import Watch, undisturbed
 LAB = ROOT / "labs/6-composition/kill-it"
 
 
-def run_under_torchrun(folder, restarts: int) -> subprocess.CompletedProcess:
-    elastic = ["torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", *elastic, "--max-restarts", str(restarts)),
-            *(str(LAB / "torchrun_lab.py"), str(LAB / "kill-it-solved.ipynb"), str(folder)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "OMP_NUM_THREADS": "1",
-            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-        },
+def run(folder, restarts: int):
+    return run_under_torchrun(
+        *(LAB, 3, LAB / "kill-it-solved.ipynb", folder),
+        options=("--max-restarts", str(restarts)),
+        TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
     )
 
 
 def test_torchrun_starts_again_and_the_losses_are_the_undisturbed_runs(tmp_path):
-    done = run_under_torchrun(tmp_path, restarts=1)
+    done = run(tmp_path, restarts=1)
     assert done.returncode == 0, done.stderr[-2000:]
     notes = Watch(tmp_path, None, 0).notes()
     assert [step for _, step, _ in notes] == [*range(8), *range(6, 12)]
@@ -43,6 +29,6 @@ def test_torchrun_starts_again_and_the_losses_are_the_undisturbed_runs(tmp_path)
 
 
 def test_sabotage_without_a_restart_the_job_ends_with_the_first_death(tmp_path):
-    done = run_under_torchrun(tmp_path, restarts=0)
+    done = run(tmp_path, restarts=0)
     assert done.returncode == 1
     assert [step for _, step, _ in Watch(tmp_path, None, 0).notes()] == list(range(8))
