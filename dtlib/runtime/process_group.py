@@ -42,6 +42,21 @@ def told(own, group) -> list:
     return everybody
 
 
+def require_alike(argument: str, own: str, group, rule: str) -> None:
+    """Raise ValueError on every rank unless all say the same of an argument; all of them call it.
+
+    Arguments: the ``argument`` that an error begins with; what this rank has, in words, ``own``;
+    the ``group``; the ``rule`` that an error ends with.
+    """
+    everybody = told(own, group)
+    for rank, other in enumerate(everybody):
+        if other != everybody[0]:
+            raise ValueError(
+                f"{argument}: rank {rank} of the group has {other}, where rank 0 has "
+                f"{everybody[0]}; {rule}"
+            )
+
+
 def join_group(rank: int, world_size: int, backend: str, meeting_file: Path) -> None:
     """Meet the other ranks through a file, which must be new: no port, no clash."""
     import torch.distributed as dist

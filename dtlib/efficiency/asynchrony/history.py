@@ -5,7 +5,7 @@ descent on it.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,6 +121,10 @@ def descend(history: History, gradient: Callable[[Any, int], Any], start: Any, l
     for arrival in history.arrivals:
         held[arrival.worker] = gradient(weights[arrival.read], arrival.worker)
         if arrival.used:
-            mean = sum(held[worker] for worker in arrival.used) / len(arrival.used)
-            weights.append(weights[-1] - lr * mean)
+            weights.append(updated(weights[-1], held, arrival.used, lr))
     return weights
+
+
+def updated(weights: Any, held: Mapping[int, Any], used: Sequence[int], lr: float) -> Any:
+    """The weights after a step along the mean of the gradients that are used, of those held."""
+    return weights - lr * (sum(held[worker] for worker in used) / len(used))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from dtlib.efficiency.asynchrony.history import History
+from dtlib.efficiency.asynchrony.history import History, updated
 from dtlib.efficiency.asynchrony.rules import Rule
 from dtlib.efficiency.compression.compressor import finite
 from dtlib.formulas.require import require
@@ -78,7 +78,7 @@ def _serve(rule: Rule, start: torch.Tensor, group, lr: float, updates: int):
         held[worker] = arrived
         arrival = history.note(rule, worker, time.perf_counter() - began)
         if arrival.used:
-            weights = weights - lr * (sum(held[w] for w in arrival.used) / len(arrival.used))
+            weights = updated(weights, held, arrival.used, lr)
         if rule.version < updates:
             for each in arrival.released:
                 send(each, rule.version)

@@ -21,7 +21,7 @@ from dtlib.efficiency.compression.compressor import finite
 from dtlib.efficiency.compression.programs import Mean, Program, WireMeter, across, together
 from dtlib.formulas.require import require
 from dtlib.parallelism.data.flat import Flat
-from dtlib.runtime.process_group import ranks_of, told
+from dtlib.runtime.process_group import ranks_of, require_alike
 
 
 @dataclass
@@ -198,10 +198,5 @@ def check_alike(settings: str, weights: torch.Tensor, group) -> None:
     """
     digest = hashlib.sha256(weights.cpu().view(torch.uint8).numpy().tobytes()).hexdigest()[:8]
     own = f"{settings}, {weights.numel()} weights that begin as {digest}"
-    everybody = told(own, group)
-    for rank, other in enumerate(everybody):
-        if other != everybody[0]:
-            raise ValueError(
-                f"inner: rank {rank} of the group has {other}, where rank 0 has {everybody[0]}; "
-                "all ranks must have the same settings and begin with the same weights"
-            )
+    rule = "all ranks must have the same settings and begin with the same weights"
+    require_alike("inner", own, group, rule)

@@ -15,7 +15,7 @@ from dtlib.collectives.transport import Done
 from dtlib.efficiency.compression.compressor import Compressor, Dense
 from dtlib.efficiency.compression.programs import WireMeter, across
 from dtlib.parallelism.data.replica import Bucket, DataParallel
-from dtlib.runtime.process_group import ranks_of, told
+from dtlib.runtime.process_group import ranks_of, require_alike
 
 
 class CompressedDataParallel(DataParallel):
@@ -93,13 +93,7 @@ def check_alike(compressor: Compressor, flat: torch.Tensor, group) -> None:
     garbage, and no error.
     """
     own = f"{compressor!r} of {flat.numel()} numbers of {flat.dtype}"
-    everybody = told(own, group)
-    for rank, other in enumerate(everybody):
-        if other != everybody[0]:
-            raise ValueError(
-                f"compressor: rank {rank} of the group has {other}, where rank 0 has "
-                f"{everybody[0]}; all ranks must have the same, seeds included"
-            )
+    require_alike("compressor", own, group, "all ranks must have the same, seeds included")
 
 
 def mean_of(
