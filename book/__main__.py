@@ -30,8 +30,6 @@ from pathlib import Path
 from book._tools.entries import tell
 from book._tools.layout import ROOT, lab_sources, notebook_sources, pages, select
 
-BOOK = "the-algebra-of-distributed-training"
-
 
 def check(names: Sequence[str]) -> int:
     """What the sources say: every problem, each with its place."""
@@ -163,6 +161,7 @@ def speed(names: Sequence[str]) -> int:
 def pdf(names: Sequence[str]) -> int:
     """The built site on paper: the whole book and each chapter, or the pages with these names."""
     from book._press import pdf
+    from book._press.release import BOOK
     from book._tools import browser
 
     site, folder = ROOT / "_build/html", ROOT / "_build/pdf"

@@ -17,6 +17,7 @@ from sphinx.util import logging
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from book._press import addresses
+from book._tools.layout import with_slash
 from book.motifs import motifs
 from dtlib.contents import chapters
 
@@ -26,8 +27,7 @@ TAG = re.compile(r"<[^>]*>")  # numbers in prose are HTML
 
 def home_of(app: Sphinx) -> str:
     """The public address of the site, with a slash at its end, or ''."""
-    address = (app.config.html_baseurl or "").rstrip("/")
-    return f"{address}/" if address else ""
+    return with_slash(app.config.html_baseurl)
 
 
 def said_of(page: str, doctree: nodes.document | None) -> str:

@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
-from book._tools.layout import WHEELS, site_branch
+from book._tools.layout import WHEELS, site_branch, with_slash
 from book._tools.listings.library import library_wheel
 from book.notebooks.first_cell import hosted, taken_along
 from book.notebooks.pages import page_notebook
@@ -65,12 +65,12 @@ def write_taken_along(app: Sphinx, error: Exception | None) -> None:
     """Give the notebooks of the built site their first cell, and put the wheel where it looks."""
     if error is not None or app.builder.format != "html":
         return
-    site, wheel = Path(app.outdir), library_wheel()
+    site, wheel, home = Path(app.outdir), library_wheel(), with_slash(app.config.html_baseurl)
     (site / WHEELS).mkdir(exist_ok=True)
     (site / WHEELS / wheel.name).write_bytes(wheel.content)
     for file in site.glob("_sources/**/*.ipynb"):
         stored = nbformat.read(Path(app.srcdir, file.relative_to(site / "_sources")), 4)
-        nbformat.write(taken_along(stored, wheel), file)
+        nbformat.write(taken_along(stored, wheel, home), file)
 
 
 def setup(app: Sphinx) -> dict:

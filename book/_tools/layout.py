@@ -42,8 +42,16 @@ def site_branch(root: Path = ROOT) -> str:
 
 def site_address(root: Path = ROOT) -> str:
     """The address of the site, `html.baseurl` in _config.yml, with a slash at its end, or ''."""
-    address = (_config(root)["html"]["baseurl"] or "").rstrip("/")
-    return f"{address}/" if address else ""
+    return with_slash(_config(root)["html"]["baseurl"])
+
+
+def with_slash(address: str | None) -> str:
+    """An address of a site as links continue it, or '' where there is none.
+
+    >>> with_slash("https://a.org/book"), with_slash("https://a.org/"), with_slash(None)
+    ('https://a.org/book/', 'https://a.org/', '')
+    """
+    return f"{address.rstrip('/')}/" if address else ""
 
 
 def _config(root: Path) -> dict:
